@@ -933,6 +933,14 @@ size_t os_memory_copy(int thread_id, void *to, const void *from, size_t bytes)
     return result > 0 ? (size_t)result : 0;
 }
 
+bool os_memory_copy_words(int thread_id, uint64_t *to, const uintptr_t *from, uint32_t count)
+{
+    bool good = true;
+    for (uint32_t i = 0; i < count && good; i++)
+        good = os_memory_copy(thread_id, &to[i], (const void *)from[i], sizeof *to) == sizeof *to;
+    return good;
+}
+
 bool os_memory_can_be_copied(void)
 {
     return true;

@@ -583,6 +583,29 @@ TEST(Unwind, nearly_all_code_of_libraries_has_rules)
     }
 }
 
+// It is not searched by halves alone.
+TEST(Unwind, each_function_of_an_index_is_found)
+{
+    for (const char *symbol : {"malloc", "_ZNSt8ios_base4InitC1Ev"}) {
+        unwind_object object;
+        unwind_memory memory{};
+        unsigned wrong = 0;
+        unwind_memory_begin(&memory, here());
+        EXPECT_TRUE(unwind_find(reinterpret_cast<uintptr_t>(dlsym(RTLD_DEFAULT, symbol)), &object));
+        EXPECT_TRUE(unwind_learn(&memory, &object));
+        EXPECT_GT(object.functions, 3000u) << symbol;
+        const auto *index = reinterpret_cast<const int32_t *>(object.table) + 3;
+        for (uint32_t i = 0; i < object.functions; i++) {
+            const uintptr_t at = object.table + static_cast<intptr_t>(index[2 * i]);
+            uintptr_t start = 0, end = 0, same = 0;
+            unwind_memory_begin(&memory, here());
+            wrong += !unwind_function(&memory, &object, at, &start, &end) || start != at ||
+                     !unwind_function(&memory, &object, end - 1, &same, &end) || same != at;
+        }
+        EXPECT_EQ(wrong, 0u) << symbol;
+    }
+}
+
 TEST(Unwind, an_address_of_no_object)
 {
     unwind_object object;

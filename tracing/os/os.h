@@ -45,6 +45,11 @@ bool os_memory_is_readable(const void *address);
  * bytes could be read: all, those of the first page, or none. `thread_id`: the calling thread's. */
 size_t os_memory_copy(int thread_id, void *to, const void *from, size_t bytes);
 
+/* The same of words at several addresses, multiples of 8, at once. False: one cannot be read, or they
+ * are too many. */
+#define OS_WORDS_MAX 8u
+bool os_memory_copy_words(int thread_id, uint64_t *to, const uintptr_t *from, uint32_t count);
+
 /* Whether the calling thread may copy memory in this way. */
 bool os_memory_can_be_copied(void);
 

@@ -145,6 +145,18 @@ size_t os_memory_copy(int thread_id, void *to, const void *from, size_t bytes)
     return result > 0 ? (size_t)result : 0;
 }
 
+bool os_memory_copy_words(int thread_id, uint64_t *to, const uintptr_t *from, uint32_t count)
+{
+    const long bytes = (long)(count * sizeof *to);
+    const struct iovec local = {to, (size_t)bytes};
+    struct iovec remote[OS_WORDS_MAX];
+    if (count > OS_WORDS_MAX || !os_memory_can_be_copied()) return false;
+    for (uint32_t i = 0; i < count; i++)
+        remote[i] = (struct iovec){(void *)from[i], sizeof *to};
+    return system_call(SYS_process_vm_readv, thread_id, (long)&local, 1, (long)remote, count, 0) ==
+           bytes;
+}
+
 /* Containers of old forbid it. */
 bool os_memory_can_be_copied(void)
 {

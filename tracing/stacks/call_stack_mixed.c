@@ -19,14 +19,14 @@ static void find_native(const struct stack_walk *walk, struct interpreter_native
 {
     native->count = 0;
     native->has_loop = false;
-    for (uint32_t i = walk->first; i + 1 < walk->end && native->count < INTERPRETER_NATIVE_MAX;
-         i++) {
+    for (uint32_t i = walk->first; i + 1 < walk->end && !native->has_loop; i++) {
         const uintptr_t pc = walk->frame[i].at.pc;
         if (!interpreter_has(&interpreter_range, pc)) continue;
-        native->end[native->count++] = walk->frame[i + 1].at.sp;
-        native->has_loop = interpreter_has(&interpreter_loop, pc);
-        native->loop_from = walk->frame[i].at.sp;
-        if (native->has_loop) return;
+        native->has_loop = interpreter_is_loop(pc);
+        /* Of too many, the last one is its loop's. */
+        if (native->count == INTERPRETER_NATIVE_MAX) native->count--;
+        native->frame[native->count++] = (struct interpreter_native_frame){
+            .pc = pc, .from = walk->frame[i].at.sp, .end = walk->frame[i + 1].at.sp};
     }
 }
 
@@ -96,7 +96,7 @@ uint32_t call_stack_mix_known(const struct malloctape_lane *lane, struct stack_w
     uint64_t key;
     native.count = 1;
     native.has_loop = true;
-    native.end[0] = known->loop_end;
+    native.frame[0].end = known->loop_end;
     interpreter_frames(lane, &walk->memory, &native, &walk->interpreter);
     if (!walk->interpreter.is_placed) return 0;
     const struct mixed_node *node = mixed_node_at(walk, known->mixed_key, &key);
@@ -123,7 +123,7 @@ uint32_t call_stack_mix(struct malloctape_lane *lane, struct stack_walk *walk)
     find_native(walk, &native);
     interpreter_frames(lane, &walk->memory, &native, &walk->interpreter);
     walk->mixed.key = key_of_native(walk);
-    walk->mixed.loop_end = native.has_loop ? native.end[native.count - 1] : 0;
+    walk->mixed.loop_end = native.has_loop ? native.frame[native.count - 1].end : 0;
     struct mixed_node *latest = mixed_node_at(walk, walk->mixed.key, &key);
     if (latest->key == key) return latest->node;
     const uint32_t node = mix_anew(lane, walk);

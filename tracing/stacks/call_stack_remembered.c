@@ -54,12 +54,17 @@ void call_stack_hash_frames(struct stack_walk *walk, uint32_t first, uint32_t en
 
 /* ---- the nodes ---- */
 
+/* Mostly so many are asked for, and defined. */
+#define NODES_AHEAD 12u
+
 /* For a stack that is not known: defines the inner nodes that are not. Returns the innermost. */
 static uint32_t call_stack_define_nodes(struct malloctape_lane *lane, struct stack_walk *walk,
                                         const uint32_t *codes, const uint64_t *hashes,
                                         uint32_t count, enum stack_end how)
 {
     uint32_t known = 0, parent = how, missing = 0;
+    for (uint32_t i = 0; i < count && i < NODES_AHEAD; i++)
+        stack_table_will_ask_node(hashes[i]);
     while (known < count && !(parent = stack_table_node(hashes[known])))
         known++;
     if (known == count) parent = how;

@@ -24,6 +24,7 @@
 #ifndef MALLOCTAPE_INTERPRETER_H
 #define MALLOCTAPE_INTERPRETER_H
 
+#include "common/atomic.h"
 #include "tracing/stacks/stack_table.h"
 
 /* Functions and runs of one stack. */
@@ -78,21 +79,31 @@ struct interpreter_range {
 };
 extern struct interpreter_range interpreter_range; /* empty: there is none */
 
-/* Where the function that runs functions is, of an interpreter that has such a one. */
-extern struct interpreter_range interpreter_loop;
+/* Where the function that runs functions is, of an interpreter that has such a one; and what of it
+ * the compiler has put elsewhere, once that has been met (the end is written last). */
+extern struct interpreter_range interpreter_loop, interpreter_loop_rest;
 
-/* Where the native frames of the interpreter end, from the innermost one to that of its loop. */
+/* The native frames of the interpreter, from the innermost one to that of its loop. */
 #define INTERPRETER_NATIVE_MAX 64u
 struct interpreter_native {
     uint32_t count;
-    bool has_loop;       /* the last one is its loop's, */
-    uintptr_t loop_from; /* which begins here */
-    uintptr_t end[INTERPRETER_NATIVE_MAX];
+    bool has_loop; /* the last one is its loop's */
+    struct interpreter_native_frame {
+        uintptr_t pc, from, end;
+    } frame[INTERPRETER_NATIVE_MAX];
 };
 
 static inline bool interpreter_has(const struct interpreter_range *range, uintptr_t pc)
 {
     return pc - range->start < range->end - range->start;
+}
+
+static inline bool interpreter_is_loop(uintptr_t pc)
+{
+    struct interpreter_range rest;
+    rest.end = atomic_load_acquire(&interpreter_loop_rest.end);
+    rest.start = atomic_load_relaxed(&interpreter_loop_rest.start);
+    return interpreter_has(&interpreter_loop, pc) || (rest.end && interpreter_has(&rest, pc));
 }
 
 /* Finds them. The calling thread's stack has a frame in `interpreter_range`. */

@@ -20,7 +20,7 @@
 
 #include <string.h>
 
-struct interpreter_range interpreter_range, interpreter_loop;
+struct interpreter_range interpreter_range, interpreter_loop, interpreter_loop_rest;
 
 /* Whether what is read has been found in its place. */
 enum python_trust { PYTHON_UNTRIED, PYTHON_TRUSTED, PYTHON_REFUSED };
@@ -29,6 +29,9 @@ enum python_trust { PYTHON_UNTRIED, PYTHON_TRUSTED, PYTHON_REFUSED };
 
 /* Of a state's status: its thread has the lock. */
 #define PYTHON_ACTIVE UINT64_C(16)
+
+/* What is read of a frame. */
+#define PYTHON_FRAME_BYTES 72u
 
 enum python_state { PYTHON_NONE, PYTHON_BEGINS, PYTHON_THERE };
 
@@ -180,6 +183,7 @@ void interpreter_begin(void)
 {
     interpreter_range.start = interpreter_range.end = 0;
     interpreter_loop.start = interpreter_loop.end = 0;
+    interpreter_loop_rest.start = interpreter_loop_rest.end = 0;
     python.state = PYTHON_NONE;
     python.trust = PYTHON_UNTRIED;
     python.tries = 0;
@@ -238,7 +242,8 @@ struct python_walk {
     struct python_reader reader;
     struct interpreter_stack *stack;
     const struct interpreter_native *native;
-    bool is_placed; /* the mark of a run has been looked at */
+    bool is_placed;     /* the mark of the innermost run has been looked at, */
+    uint32_t placed_at; /* and is where this native frame would have it */
 };
 
 enum python_step { PYTHON_ON, PYTHON_ENDS_RUN, PYTHON_CUT, PYTHON_NOT_THERE };
@@ -249,29 +254,30 @@ struct python_frame {
     uint8_t is_entry; /* 0 or not; it ends a run */
 };
 
+static inline struct python_frame python_frame_at(const struct python_layout *layout, uintptr_t at)
+{
+    return (struct python_frame){
+        .code = python_at(at, layout->frame.code),
+        .previous = python_at(at, layout->frame.previous),
+        .instruction = python_at(at, layout->frame.instruction),
+        .owner = ((const uint8_t *)at)[layout->frame.owner],
+        .is_entry = ((const uint8_t *)at)[layout->frame.is_entry],
+    };
+}
+
 static inline bool python_read_frame(struct python_reader *reader, uintptr_t at,
                                      struct python_frame *frame)
 {
     const struct python_layout *layout = &python.layout;
     if (!python_is_object(at)) return false;
     if (reader->is_direct) {
-        *frame = (struct python_frame){
-            .code = python_at(at, layout->frame.code),
-            .previous = python_at(at, layout->frame.previous),
-            .instruction = python_at(at, layout->frame.instruction),
-            .owner = ((const uint8_t *)at)[layout->frame.owner],
-            .is_entry = ((const uint8_t *)at)[layout->frame.is_entry],
-        };
+        *frame = python_frame_at(layout, at);
         return true;
     }
-    return python_read(reader, at + layout->frame.code, &frame->code, sizeof frame->code) &&
-           python_read(reader, at + layout->frame.previous, &frame->previous,
-                       sizeof frame->previous) &&
-           python_read(reader, at + layout->frame.instruction, &frame->instruction,
-                       sizeof frame->instruction) &&
-           python_read(reader, at + layout->frame.owner, &frame->owner, sizeof frame->owner) &&
-           python_read(reader, at + layout->frame.is_entry, &frame->is_entry,
-                       sizeof frame->is_entry);
+    /* The callers' frames mostly lie below. */
+    const uint8_t *piece = unwind_memory_piece_below(reader->memory, at, PYTHON_FRAME_BYTES);
+    if (piece != NULL) *frame = python_frame_at(layout, (uintptr_t)piece);
+    return piece != NULL;
 }
 
 /* Adds the function of a frame. One whose first instructions have not been carried out is not there
@@ -310,8 +316,9 @@ static bool python_place(struct python_walk *walk, uintptr_t mark)
     if (walk->is_placed || atomic_load_acquire(&python.trust) != PYTHON_TRUSTED) return true;
     const uintptr_t below = atomic_load_relaxed(&python.mark_below);
     walk->is_placed = true;
-    while (i < native->count && native->end[i] != mark + below)
+    while (i < native->count && native->frame[i].end != mark + below)
         i++;
+    walk->placed_at = i;
     /* Of a loop whose rarely used code lies elsewhere, or is further out than is known here. */
     if (i + 1 != native->count || !native->has_loop) walk->reader.is_direct = false;
     return i < native->count || !native->has_loop;
@@ -417,15 +424,36 @@ static uintptr_t python_state_of(const struct malloctape_lane *lane, struct unwi
     return mine;
 }
 
+/* Whether all of a stack was read, and the mark of its innermost run is in this native frame. */
+static bool python_has_mark(const struct interpreter_stack *stack,
+                            const struct interpreter_native_frame *frame)
+{
+    return !stack->is_cut && stack->count > 0 && stack->run[0].mark >= frame->from &&
+           stack->run[0].mark < frame->end;
+}
+
+/* A frame of what is not known as the loop has the mark, as far below its end as the loop's have it:
+ * it is a part of the loop that the compiler has moved elsewhere. */
+static void python_learn_rest(struct unwind_memory *memory, const struct interpreter_stack *stack,
+                              const struct interpreter_native_frame *frame)
+{
+    struct unwind_object object;
+    struct interpreter_range range;
+    if (atomic_load_relaxed(&interpreter_loop_rest.start) || !python_has_mark(stack, frame) ||
+        !unwind_find(frame->pc - 1, &object) || !unwind_learn(memory, &object) ||
+        !unwind_function(memory, &object, frame->pc - 1, &range.start, &range.end))
+        return;
+    atomic_store_relaxed(&interpreter_loop_rest.start, range.start);
+    atomic_store_release(&interpreter_loop_rest.end, range.end);
+}
+
 /* A stack was read by copies. */
 static void python_try(const struct interpreter_stack *stack,
                        const struct interpreter_native *native)
 {
-    if (!stack->is_cut && stack->count > 0 && native->has_loop &&
-        stack->run[0].mark >= native->loop_from &&
-        stack->run[0].mark < native->end[native->count - 1]) {
+    if (native->has_loop && python_has_mark(stack, &native->frame[native->count - 1])) {
         atomic_store_relaxed(&python.mark_below,
-                             native->end[native->count - 1] - stack->run[0].mark);
+                             native->frame[native->count - 1].end - stack->run[0].mark);
         atomic_store_release(&python.trust, PYTHON_TRUSTED);
     }
     if (!stack->is_cut || stack->count > 0 ||
@@ -463,6 +491,8 @@ void interpreter_frames(const struct malloctape_lane *lane, struct unwind_memory
     stack->is_placed = walk.is_placed && walk.reader.is_direct && step != PYTHON_NOT_THERE;
     stack->key = python_mix(stack->key, (uint64_t)stack->is_cut << 1 | stack->is_deeper);
     if (trust == PYTHON_UNTRIED && has_lock) python_try(stack, native);
+    if (has_lock && walk.is_placed && !walk.reader.is_direct && walk.placed_at < native->count)
+        python_learn_rest(memory, stack, &native->frame[walk.placed_at]);
 }
 
 bool interpreter_numbers(struct malloctape_lane *lane, struct unwind_memory *memory,

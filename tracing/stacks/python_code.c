@@ -1,5 +1,6 @@
 #include "tracing/stacks/python_code.h"
 
+#include "tracing/os/os.h"
 #include "tracing/recording/recording.h"
 #include "tracing/stacks/stack_table.h"
 
@@ -206,18 +207,32 @@ static inline bool python_read_parts(struct python_reader *reader, uintptr_t cod
                         sizeof parts->first_traceable);
 }
 
+/* The hashes that the texts and the table of a code object have, copied at once. False: one has none
+ * yet, or cannot be read. */
+static bool python_copy_hashes(const struct python_reader *reader, const struct python_parts *parts,
+                               uint64_t hash[3])
+{
+    const uintptr_t from[] = {parts->file + PYTHON_HASH, parts->name + PYTHON_HASH,
+                              parts->lines + PYTHON_HASH};
+    return !reader->is_direct && python_is_object(parts->file) && python_is_object(parts->name) &&
+           python_is_object(parts->lines) &&
+           os_memory_copy_words(reader->memory->thread_id, hash, from, 3) &&
+           hash[0] != UINT64_MAX && hash[1] != UINT64_MAX && hash[2] != UINT64_MAX;
+}
+
 bool python_code_hash(struct python_reader *reader, uintptr_t code, uint64_t *hash,
                       uint32_t *first_traceable)
 {
     struct python_parts parts;
-    uint64_t of_file, of_name, of_lines;
-    if (!python_is_object(code) || !python_read_parts(reader, code, &parts) ||
-        !python_text_hash(reader, parts.file, &of_file) ||
-        !python_text_hash(reader, parts.name, &of_name) ||
-        !(python_its_hash(reader, parts.lines, &of_lines) ||
-          python_hash_lines(reader, parts.lines, &of_lines)))
+    uint64_t of[3];
+    if (!python_is_object(code) || !python_read_parts(reader, code, &parts)) return false;
+    if (!python_copy_hashes(reader, &parts, of) &&
+        !(python_text_hash(reader, parts.file, &of[0]) &&
+          python_text_hash(reader, parts.name, &of[1]) &&
+          (python_its_hash(reader, parts.lines, &of[2]) ||
+           python_hash_lines(reader, parts.lines, &of[2]))))
         return false;
-    *hash = python_hash(of_file, of_name, of_lines, parts.first_line);
+    *hash = python_hash(of[0], of[1], of[2], parts.first_line);
     *first_traceable = parts.first_traceable;
     return true;
 }

@@ -74,6 +74,7 @@ static inline bool python_read(struct python_reader *reader, uintptr_t from, voi
 
 static inline bool python_word(struct python_reader *reader, uintptr_t from, uintptr_t *word)
 {
+    if (!reader->is_direct) return unwind_memory_word(reader->memory, from, word);
     return from % sizeof *word == 0 && python_read(reader, from, word, sizeof *word);
 }
 

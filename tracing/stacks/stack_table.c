@@ -541,6 +541,11 @@ void stack_table_will_ask(uint64_t hash)
     stack_map_prefetch(&table->of_calls, hash);
 }
 
+void stack_table_will_ask_node(uint64_t hash)
+{
+    stack_map_prefetch(&table->nodes, hash);
+}
+
 void stack_table_call(uint64_t hash, uint32_t node)
 {
     if (stack_map_has_room(&table->of_calls, 1)) stack_map_put(&table->of_calls, hash, node);

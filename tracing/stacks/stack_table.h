@@ -92,8 +92,10 @@ static inline uint64_t stack_table_hash(uint64_t of_caller, uint32_t code)
 /* The node of this stack; 0: it is not known. The first finds only stacks of calls, the last
  * any. */
 uint32_t stack_table_of_call(uint64_t hash);
-void stack_table_will_ask(uint64_t hash); /* the first of these, soon */
 uint32_t stack_table_node(uint64_t hash);
+/* They will be asked for soon. */
+void stack_table_will_ask(uint64_t hash);
+void stack_table_will_ask_node(uint64_t hash);
 
 /* Defines nodes that are not known: a code called by `parent`, one called by that, and so on, with
  * the hashes of their stacks. Returns the last one; 0: as above. */

@@ -223,6 +223,40 @@ bool unwind_learn(struct unwind_memory *memory, struct unwind_object *object)
     return true;
 }
 
+/* Narrows the entries among which the last one is that begins at or before `wanted` to those that
+ * are copied at once. Functions are much the same size, so mostly it lies where its address lets
+ * expect; every other time the half of them goes. */
+static bool narrow_index(struct source *source, intptr_t wanted, uint32_t *low, uint32_t *count)
+{
+    const struct unwind_object *object = source->object;
+    intptr_t from = (intptr_t)(object->start - object->table),
+             to = (intptr_t)(object->end - object->table);
+    struct index index;
+    for (bool halves = false; *count > INDEX_COPIED; halves = !halves) {
+        const uint32_t room = *count - INDEX_COPIED;
+        struct index last;
+        uint64_t guess = *count / 2;
+        if (!halves && wanted > from && wanted < to && to - from <= UINT32_MAX)
+            guess = *count * (uint64_t)(wanted - from) / (uint64_t)(to - from);
+        guess = guess < INDEX_COPIED / 2 ? 0 : guess - INDEX_COPIED / 2;
+        const uint32_t at = *low + (guess < room ? (uint32_t)guess : room);
+        if (!read_index(source, at, &index) || !read_index(source, at + INDEX_COPIED - 1, &last))
+            return false;
+        if (index.function > wanted) {
+            *count = at > *low ? at - *low : 1;
+            to = index.function;
+        } else if (last.function <= wanted) {
+            *count -= at + INDEX_COPIED - 1 - *low;
+            *low = at + INDEX_COPIED - 1;
+            from = last.function;
+        } else {
+            *low = at;
+            *count = INDEX_COPIED;
+        }
+    }
+    return *count == 0 || read_index(source, *low, &index);
+}
+
 /* The last entry that begins at or before this address. `*next`: where the one after it begins. */
 static bool find_entry(struct source *source, uintptr_t address, struct entry *entry,
                        uintptr_t *next)
@@ -232,9 +266,8 @@ static bool find_entry(struct source *source, uintptr_t address, struct entry *e
     const intptr_t wanted = (intptr_t)(address - table);
     uint32_t low = 0, count = all;
     struct index index;
+    if (!narrow_index(source, wanted, &low, &count)) return false;
     while (count > 1) {
-        /* The rest is copied at once. */
-        if (count <= INDEX_COPIED && !read_index(source, low, &index)) return false;
         if (!read_index(source, low + count / 2, &index)) return false;
         if (index.function <= wanted) low += count / 2;
         count = index.function <= wanted ? count - count / 2 : count / 2;
@@ -586,4 +619,16 @@ struct unwind_rule unwind_compile(struct unwind_memory *memory, const struct unw
     struct source source = {memory, object, false};
     const struct unwind_rule rule = compile(&source, pc);
     return source.is_cut ? (struct unwind_rule){.how = UNWIND_UNKNOWN} : rule;
+}
+
+bool unwind_function(struct unwind_memory *memory, const struct unwind_object *object,
+                     uintptr_t address, uintptr_t *start, uintptr_t *end)
+{
+    struct source source = {memory, object, false};
+    struct entry entry;
+    uintptr_t next;
+    if (!find_entry(&source, address, &entry, &next) || source.is_cut) return false;
+    *start = entry.first;
+    *end = entry.end;
+    return address >= entry.first && address < entry.end;
 }

@@ -93,6 +93,11 @@ bool unwind_read_text(struct unwind_memory *memory, uintptr_t from, void *to, si
 struct unwind_rule unwind_compile(struct unwind_memory *memory, const struct unwind_object *object,
                                   uintptr_t pc);
 
+/* Where the code is that has this address, by its object's table: a function, or a part of one that the
+ * compiler has put elsewhere. */
+bool unwind_function(struct unwind_memory *memory, const struct unwind_object *object,
+                     uintptr_t address, uintptr_t *start, uintptr_t *end);
+
 /* The rule of generated code, such as node's, which is in no object, or in a large part of one that
  * its table leaves out. Such code has no rules, but mostly keeps frame pointers. A step by this is
  * taken only if all that is read agrees: a call precedes the address at which the function goes on,

@@ -27,23 +27,52 @@ static uintptr_t unwind_memory_page_of(uintptr_t address)
     return address & ~(uintptr_t)(PAGE_BYTES - 1);
 }
 
-static bool copy_in(struct unwind_memory *memory, uintptr_t from)
+/* In place of the copy that has not been used for longest. */
+static void copy_in(struct unwind_memory *memory, uintptr_t from)
 {
-    memory->copied_from = from;
-    memory->copied_bytes = (uint32_t)os_memory_copy(memory->thread_id, memory->copy,
-                                                    (const void *)from, UNWIND_COPY_BYTES);
-    return memory->copied_bytes > 0;
+    uint32_t to = memory->copied;
+    if (to < UNWIND_COPIES) {
+        memory->copied++;
+    } else {
+        to = 0;
+        for (uint32_t i = 1; i < UNWIND_COPIES; i++)
+            if (memory->copies[i].used < memory->copies[to].used) to = i;
+    }
+    memory->copies[to] = (struct unwind_copy){
+        .from = from,
+        .bytes = (uint32_t)os_memory_copy(memory->thread_id, memory->copy[to], (const void *)from,
+                                          UNWIND_COPY_BYTES),
+        .used = ++memory->uses};
+}
+
+/* NULL: none of the copies has it. */
+static const uint8_t *copied_piece(struct unwind_memory *memory, uintptr_t from, size_t bytes)
+{
+    for (uint32_t i = 0; i < memory->copied; i++) {
+        struct unwind_copy *copy = &memory->copies[i];
+        const uintptr_t at = from - copy->from;
+        if (at >= copy->bytes || bytes > copy->bytes - at) continue;
+        copy->used = ++memory->uses;
+        return memory->copy[i] + at;
+    }
+    return NULL;
 }
 
 const uint8_t *unwind_memory_piece(struct unwind_memory *memory, uintptr_t from, size_t bytes)
 {
-    uintptr_t at = from - memory->copied_from;
-    if (bytes > UNWIND_COPY_BYTES) return NULL;
-    if (at >= memory->copied_bytes || bytes > memory->copied_bytes - at) {
-        if (!copy_in(memory, from) || bytes > memory->copied_bytes) return NULL;
-        at = 0;
-    }
-    return memory->copy + at;
+    const uint8_t *piece = copied_piece(memory, from, bytes);
+    if (piece != NULL || bytes > UNWIND_COPY_BYTES) return piece;
+    copy_in(memory, from);
+    return copied_piece(memory, from, bytes);
+}
+
+const uint8_t *unwind_memory_piece_below(struct unwind_memory *memory, uintptr_t from, size_t bytes)
+{
+    const uint8_t *piece = copied_piece(memory, from, bytes);
+    if (piece != NULL || bytes > UNWIND_COPY_BYTES) return piece;
+    const uintptr_t below = from + bytes - UNWIND_COPY_BYTES, page = unwind_memory_page_of(from);
+    copy_in(memory, below > page ? below : page);
+    return unwind_memory_piece(memory, from, bytes);
 }
 
 bool unwind_memory_copy(struct unwind_memory *memory, uintptr_t from, void *to, size_t bytes)
@@ -72,9 +101,9 @@ static void seek_in_thread(struct unwind_memory *memory)
 {
     const uintptr_t thread = (uintptr_t)__builtin_thread_pointer();
     struct glibc_stack stack;
-    copy_in(memory, ARCH_STORAGE_IS_BELOW ? thread : thread - THREAD_BYTES_SOUGHT);
-    for (size_t at = 0; at + sizeof stack <= memory->copied_bytes; at += sizeof(uintptr_t)) {
-        memcpy(&stack, memory->copy + at, sizeof stack);
+    const uintptr_t from = ARCH_STORAGE_IS_BELOW ? thread : thread - THREAD_BYTES_SOUGHT;
+    for (size_t at = 0; at + sizeof stack <= THREAD_BYTES_SOUGHT; at += sizeof(uintptr_t)) {
+        if (!unwind_memory_copy(memory, from + at, &stack, sizeof stack)) return;
         if (!is_stack_of(&stack, thread)) continue;
         memory->own_from = stack.start + stack.guard_bytes;
         memory->own_to = thread;

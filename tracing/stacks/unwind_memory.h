@@ -21,26 +21,34 @@
 extern "C" {
 #endif
 
-/* What is copied at a time. */
+/* What is copied at a time, and how many copies are kept in a walk. */
 #define UNWIND_COPY_BYTES 2048
+#define UNWIND_COPIES     8u
 
 /* How many addresses are remembered, and for how many questions. */
 #define UNWIND_CALLS       1024u
 #define UNWIND_CALLS_ASKED (1u << 16)
 
+struct unwind_copy {
+    uintptr_t from;
+    uint32_t bytes;
+    uint32_t used; /* the time of its latest use */
+};
+
 /* All zero at first. */
 struct unwind_memory {
     uintptr_t from, to; /* read as it is, in this walk */
     uintptr_t own_from,
-        own_to;            /* the thread's own stack, as far as it is known; empty: not at all */
-    int32_t thread_id;     /* 0: the own stack has not been sought yet */
-    uint32_t copied_bytes; /* in this walk */
-    uintptr_t copied_from;
+        own_to;        /* the thread's own stack, as far as it is known; empty: not at all */
+    int32_t thread_id; /* 0: the own stack has not been sought yet */
+    uint32_t copied;   /* how many copies there are in this walk */
+    uint32_t uses;     /* of copies: their time */
+    struct unwind_copy copies[UNWIND_COPIES];
     /* What is known of code: whether a call precedes an address (twice the address, and 1 if so);
      * and of pages, how often none did (the page, and that count). It may become untrue with the
      * code, so it is asked anew from time to time. */
     uint32_t calls_asked;
-    uint8_t copy[UNWIND_COPY_BYTES];
+    uint8_t copy[UNWIND_COPIES][UNWIND_COPY_BYTES];
     uintptr_t calls[UNWIND_CALLS], pages[UNWIND_CALLS];
 };
 
@@ -58,7 +66,7 @@ uintptr_t unwind_memory_seek(struct unwind_memory *memory, uintptr_t sp);
 static inline void unwind_memory_begin(struct unwind_memory *memory, uintptr_t sp)
 {
     const bool is_own = sp - memory->own_from < memory->own_to - memory->own_from;
-    memory->copied_bytes = 0;
+    memory->copied = 0;
     memory->from = sp;
     memory->to = __builtin_expect(is_own, 1) ? memory->own_to : unwind_memory_seek(memory, sp);
 }
@@ -72,6 +80,10 @@ bool unwind_memory_copy(struct unwind_memory *memory, uintptr_t from, void *to, 
 
 /* The same without another copy: valid until the next call. NULL: as above. */
 const uint8_t *unwind_memory_piece(struct unwind_memory *memory, uintptr_t from, size_t bytes);
+
+/* The same where what lies below will be needed, too. */
+const uint8_t *unwind_memory_piece_below(struct unwind_memory *memory, uintptr_t from,
+                                         size_t bytes);
 
 bool unwind_memory_copy_word(struct unwind_memory *memory, uintptr_t address, uintptr_t *word);
 
