@@ -206,6 +206,12 @@ static void owners_take_mapping(void *of, const struct mapping_record *record)
     owners->no_memory |= owners->mappings.no_memory;
 }
 
+void owners_take_recorder(struct owners *owners)
+{
+    if (owners->now != NULL && owners->now->recorder == 0)
+        owners->now->recorder = owners->tally->recorder_bytes;
+}
+
 /* ---- opening, closing ---- */
 
 bool owners_follow(struct owners *owners, struct instruction_reader *reader,
@@ -399,6 +405,50 @@ static bool owners_add_heap(struct owners_making *making, size_t at,
            owners_add_to_row(making, at, OWNERS_FREE, 0, &left);
 }
 
+/* The library of which the recorder is a part, beside the allocator. */
+static bool owners_is_library(const struct owners *owners, const struct owners_part *part)
+{
+    static const char library[] = "/libtcmalloc_minimal_tracing.so";
+    const char *name = owners->names.at[part->name];
+    const size_t bytes = strlen(name), last = sizeof library - 1;
+    return part->owner == RESIDENT_FILE && bytes >= last &&
+           strcmp(name + bytes - last, library) == 0;
+}
+
+/* What the recorder has beside its own mappings: code and static data. */
+static uint64_t owners_recorder_rest(const struct owners_look *look)
+{
+    uint64_t mapped = 0;
+    for (size_t i = 0; i < look->count; i++)
+        if (look->parts[i].owner == RESIDENT_RECORDER) mapped += look->parts[i].amount.resident;
+    return look->recorder > mapped ? look->recorder - mapped : 0;
+}
+
+static uint64_t owners_share(uint64_t of, uint64_t part, uint64_t all)
+{
+    return (uint64_t)((unsigned __int128)of * part / all);
+}
+
+/* So much of the library is the recorder's; which pages is not known. */
+static bool owners_add_library(struct owners_making *making, size_t at,
+                               const struct owners_part *part, uint64_t of_recorder)
+{
+    const uint64_t all = part->amount.resident;
+    struct owners_amount rest = part->amount;
+    struct owners_amount own = {.resident = owners_least(of_recorder, all)};
+    if (own.resident > 0) own.proportional = owners_share(rest.proportional, own.resident, all);
+    rest.resident -= own.resident;
+    rest.proportional -= own.proportional;
+    uint64_t left = rest.resident;
+    for (unsigned i = 0; i < RESIDENT_KINDS && all > 0; i++) {
+        rest.by_kind[i] = owners_share(rest.by_kind[i], rest.resident, all);
+        left -= rest.by_kind[i];
+    }
+    rest.by_kind[RESIDENT_CODE] += left;
+    return owners_add_to_row(making, at, OWNERS_RECORDER, 0, &own) &&
+           owners_add_to_row(making, at, OWNERS_FILE, part->name, &rest);
+}
+
 static bool owners_add_look(struct owners_making *making, size_t at)
 {
     const struct owners_look *look = &making->owners->looks[at];
@@ -408,6 +458,8 @@ static bool owners_add_look(struct owners_making *making, size_t at)
         const struct owners_part *part = &look->parts[i];
         if (part->owner == RESIDENT_HEAP)
             owners_add(&heap, &part->amount);
+        else if (owners_is_library(making->owners, part))
+            good = owners_add_library(making, at, part, owners_recorder_rest(look));
         else
             good = owners_add_to_row(making, at, owners_kind_of(part->owner),
                                      owners_name_of(making->owners, part), &part->amount);

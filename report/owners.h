@@ -73,6 +73,7 @@ struct owners_look {
     bool is_brief;     /* only `resident` is known */
     bool is_estimate;  /* memory that several mappings share was divided by length */
     uint64_t resident; /* bytes: of all */
+    uint64_t recorder; /* bytes: of the recorder, its code and static data included; 0: not known */
     struct owners_part *parts;
     size_t count, room;
 };
@@ -109,6 +110,9 @@ struct owners {
 bool owners_follow(struct owners *owners, struct instruction_reader *reader,
                    const struct tally *tally, const char *allocator);
 void owners_close(struct owners *owners);
+
+/* After each batch: how much the recorder has, as the first tick in it says. */
+void owners_take_recorder(struct owners *owners);
 
 /* After the last block: finds the looks at the peak and at the end. */
 void owners_end(struct owners *owners);

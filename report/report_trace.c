@@ -50,7 +50,9 @@ static bool take_batches(struct report_trace *trace, struct instruction_reader *
     const bool is_glibc = strncmp(trace->allocator, "glibc ", 6) == 0;
     bool good = true;
     while (good && !process_interrupted() && instruction_reader_next(reader, &batch)) {
+        trace->tally.recorder_bytes = 0;
         good = tally_add(&trace->tally, &batch, batch.count);
+        owners_take_recorder(&trace->owners);
         if (trace->code.is_known && good)
             good = stack_tally_add(&trace->code.tally, &batch, batch.count);
         if (is_glibc && good) good = arenas_add(&trace->arenas, names, &batch);

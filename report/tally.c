@@ -243,6 +243,7 @@ static bool tick(struct tally *tally, const uint64_t *operands, const uint64_t *
     uint64_t rss = operands[1];
     if (usage != NULL) {
         rss = rss > usage[0] ? rss - usage[0] : 0;
+        if (tally->recorder_bytes == 0) tally->recorder_bytes = usage[0];
         tally->user_ns = usage[1];
         tally->system_ns = usage[2];
     }

@@ -95,6 +95,7 @@ struct tally {
     struct tally_rss at_rss; /* at the first tick with at least 99 % of it: set by tally_end() */
     struct tally_rss first_rss, last_rss; /* at the first and the last tick that have it */
     uint64_t peak_heap_bytes, user_ns, system_ns;
+    uint64_t recorder_bytes; /* at the first tick with any since somebody has set it to 0 */
     struct history history; /* the caller sets its names */
     bool has_older;         /* the process had objects before recording began: set by the caller */
 

@@ -84,7 +84,7 @@ def near(bytes, mib) = bytes && (bytes - mib * MIB).abs <= MIB / 4
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 11
+  plan 12
   compile('before', '-DCACHE=32ul')
   compile('after', '-DCACHE=40ul')
   record('before.lz4', 'before', '--stacks=all')
@@ -151,4 +151,9 @@ Dir.mktmpdir do |directory|
   of = owners(json['rss'])
   report of.keys.any? { |kind, _| kind == 'alive' },
          'a heap that never grew is one', [of.to_s]
+
+  recorder = of.sum { |(kind, _), bytes| kind == 'recorder' ? bytes : 0 }
+  told = output_of({}, MALLOCTAPE, 'dump', 'small.lz4').scan(/ tick .* recorder (\d+)/).last[0].to_i
+  report (recorder - told).abs <= 64 << 10 && told > 0,
+         'what of the library is the recorder\'s counts as its own', [recorder.to_s, told.to_s]
 end
