@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan 11
+plan 13
 
 make_instructions=$build_dir/tests/tools/make_instructions
 make_hostile=$build_dir/tests/tools/make_hostile
@@ -161,6 +161,36 @@ crowd_is_refused() {
         "$make_hostile" crowd 900 >crowd && exits 0 verify crowd
 }
 
+# Functions of Python with any name, file, line and caller: what reads them ends well, and prints text.
+prints_any_functions() {
+    local seed
+    for seed in 2 4; do
+        "$make_hostile" source $seed >source
+        exits 0 verify source && exits 0 dump source && is_printable out &&
+            reference_dump source >reference && cmp reference out &&
+            exits 0 report source --by function --json source.json --html source.html &&
+            is_printable out && is_printable source.json &&
+            exits 0 report source --by stack && is_printable out &&
+            exits 0 report source --by file && is_printable out &&
+            exits 0 export --to folded --frames interpreted -o folded source || return 1
+        ! grep -q -a '</script><b>' source.html || return 1
+        json source.json 'j["code"]["rows"]["name"].any? { |name| name.include?("<module>") }' || return 1
+    done
+}
+# Those that are not allowed end in one line that says where.
+refuses_wrong_functions() {
+    local seed refused=0
+    for seed in $(seq 1 2 11); do
+        "$make_hostile" source "$seed" >source
+        exit_status "$bin/malloctape" report source --by function >out 2>err
+        is_printable out && is_printable err || return 1
+        [ "$status" != 0 ] || continue
+        [ "$status" = 1 ] && [ "$(wc -l <err)" = 1 ] && says 'offset 0x' || return 1
+        refused=$((refused + 1))
+    done
+    [ "$refused" -gt 2 ]
+}
+
 # Numbers beyond 2^63 are none below 0, nor undefined.
 large_numbers() {
     sample instructions_large
@@ -192,3 +222,5 @@ else
 fi
 check 'verify ends where objects crowd at one place' crowd_is_refused
 check 'numbers of 2^63 and more' large_numbers
+check 'any functions of Python are printed' prints_any_functions
+check 'functions that are not allowed are refused' refuses_wrong_functions
