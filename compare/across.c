@@ -259,9 +259,9 @@ static void put_verdict(FILE *to, const struct across *across)
     for (size_t i = 0; i < across->recordings_count; i++)
         more[i] = best[1].peaks[i] / best->peaks[i] - 1;
     const struct mean next = mean_of_changes(more, across->recordings_count);
-    fprintf(to, " The next, %s, takes ", printable_text(best[1].label));
+    fprintf(to, " The next, %s: ", printable_text(best[1].label));
     put_change(to, &next);
-    fputs(next.least > 0 ? " more." : " more: the two may be equal.", to);
+    fputs(next.least > 0 ? "." : "; the two may be equal.", to);
 }
 
 static const char *verdict_text(const struct across *across, char *text, size_t bytes)

@@ -28,7 +28,8 @@ static const char cut_help_text[] =
     "      --from T      where the part begins: a time since recording began (10m, 90s, 1.5s,\n"
     "                    500ms) or a number of calls (1000000calls)\n"
     "      --to T        where it ends\n"
-    "      --lanes LIST  only objects that these threads' lanes (info, report) make: 0,3-5\n"
+    "      --lanes LIST  only objects that these lanes make: 0,3-5. Lanes are of threads; report has\n"
+    "                    their numbers\n"
     "      --sizes LIST  only objects that are made with these sizes: 48,1024-\n"
     "      --code PATTERN\n"
     "                    only objects that this code makes: a function, file:line, file or module, or\n"
@@ -50,7 +51,7 @@ static const char cut_help_text[] =
     "                    promise of malloc). After Ctrl-C the same command goes on\n"
     "      --thin N      leaves about one of N calls, chosen by the lives of objects so that memory stays\n"
     "                    the same: compare makes as many again of those that are left\n"
-    "      --time S      stops after so many seconds\n"
+    "      --time S      with --minimize: stops after so many seconds\n"
     "  -o, --output OUT  where it goes; compressed if the name ends in .lz4\n"
     "  -q, --quiet       does not print what was written\n"
     "\n"
@@ -199,6 +200,8 @@ static int cut_words_parse(struct cut_options *options, int count, char **words)
     if (options->minimize.what != NULL && cut_is_part(plan))
         return cli_usage_error(&cli_cut,
                                "--minimize goes with no other choice: cut first, or after");
+    if (options->minimize.what == NULL && options->minimize.limit_s > 0)
+        return cli_usage_error(&cli_cut, "--time needs --minimize");
     if (options->minimize.what != NULL && strcmp(options->output, "-") == 0)
         return cli_usage_error(&cli_cut, "--minimize needs a file, -o OUT");
     if (!options->is_anonymous && cut_is_about_names(&options->anonymous))

@@ -663,7 +663,7 @@ says_across() {
         -a glibc:ROW=a,glibc:ROW=b,glibc:ROW=c --json f.json >out 2>err && [ "$status" = 0 ] &&
         tr '\n' ' ' <out | tr -s ' ' >line &&
         grep -q '^In these 3 recordings: now glibc:ROW=a, 104.9 MiB at peak in replays on average. Best: glibc:ROW=c, 63.3 MiB, -40 % (95 % sure: -4[0-9] to -3[0-9])' line &&
-        grep -q ' The next, glibc:ROW=b, takes +60 % (95 % sure: +32 to +95) more\.' line &&
+        grep -q ' The next, glibc:ROW=b: +60 % (95 % sure: +32 to +95)\.' line &&
         prints '^lanes2:$' && prints '^glibc:ROW=a  *104.9  *95.4  *114.4  *now  *now$' &&
         prints '^glibc:ROW=b  *101.1  *95.4  *107.8  *-3 (-20 to +16) ' &&
         json f.json 'e = j["entries"]
