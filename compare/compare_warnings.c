@@ -11,6 +11,7 @@
 #include "common/json_file.h"
 #include "common/numbers.h"
 #include "compare/compare_numbers.h"
+#include "stream/metadata.h"
 
 /* A program with more calls than this is more than a launcher. */
 enum { LAUNCHER_CALLS_MAX = 100000 };
@@ -68,12 +69,12 @@ static void collect_launcher(struct compare *compare)
 static void collect_thinned(struct compare *compare)
 {
     const double factor = compare_report_number(compare->null_report, "thin");
+    char thin[METADATA_THIN_TEXT];
     if (!(factor > 0)) return;
-    compare_warning_add(
-        compare, NULL, NULL,
-        "cut --thin has left out short lives, and all but one of %.1f objects, which are "
-        "there so often again: memory is about that of the whole (cut.md); time is not",
-        factor);
+    metadata_thin_text(factor, thin);
+    compare_warning_add(compare, NULL, NULL,
+                        "%s%s: memory is about that of the whole (cut.md); time is not", thin,
+                        factor > 1 ? ", of which there are as many again" : "");
 }
 
 /* Warns about a program that asks for objects' sizes: the answers, and what it does with them,

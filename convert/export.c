@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -223,6 +224,7 @@ struct exporting {
     uint32_t lane;
     uint64_t tick_ns, ns; /* of the latest tick; of the latest call */
     uint64_t peak_rss_bytes;
+    double thin;     /* of a thinned trace: for how many an object stands; or 0 */
     bool has_mapped; /* something that the program has mapped was resident */
 };
 
@@ -464,6 +466,11 @@ static void export_print_summary(const struct exporting *state)
             state->writer->unit != NULL ? state->writer->unit : "calls", state->export.calls);
     if (*state->writer->loses != '\0')
         fprintf(stderr, "%-*s %s\n", WIDTH, "it cannot hold", state->writer->loses);
+    if (state->thin > 0) {
+        char thin[METADATA_THIN_TEXT];
+        metadata_thin_text(state->thin, thin);
+        fprintf(stderr, "%-*s %s\n", WIDTH, "it is not of the whole", thin);
+    }
     export_figures(state, numbers_print, &text);
 }
 
@@ -474,6 +481,7 @@ static bool export_write_json(const struct exporting *state, const char *path)
     json_put_text(object, "format", state->writer->name);
     json_put_text(object, "cannot_hold", state->writer->loses);
     json_put_number(object, "calls", state->export.calls);
+    json_put_real(object, "thin", state->thin > 0 ? state->thin : NAN);
     export_figures(state, numbers_put, object);
     bool written = json_file_write(object, path, &error);
     if (!written) cli_data_error(&cli_export, path, &error);
@@ -513,7 +521,10 @@ static int export_trace(struct exporting *state, struct ordered *ordered, const 
     struct instruction_reader reader;
     int status = PROGRAM_FAILED;
     const bool opened = instruction_reader_open(&reader, ordered->input);
-    if (opened) status = export_to(state, &reader, path);
+    if (opened) {
+        state->thin = metadata_thin(reader.header.metadata, reader.header.metadata_bytes);
+        status = export_to(state, &reader, path);
+    }
     if (!opened || reader.state == INSTRUCTIONS_FAILED) {
         *error = reader.error;
         status = PROGRAM_FAILED;

@@ -35,6 +35,7 @@ struct info {
     char *heap_unknown;                          /* why the heap's bytes are not known, or empty */
     char *source, *lacks; /* from `malloctape import`: the format it read, and what that lacks */
     char *what_if;        /* from `malloctape change`: what it changed */
+    double thin;          /* from `malloctape cut --thin`: for how many an object stands; 0: not */
     double start_s;       /* since the epoch; 0: unknown */
     uint64_t duration_ns; /* until the end chunk, or the last tick */
     struct original original;

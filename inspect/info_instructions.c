@@ -29,6 +29,7 @@ static void info_instructions_take_header(struct info *info,
     info->source = metadata_copy(metadata, bytes, "source");
     info->lacks = metadata_copy(metadata, bytes, "lacks");
     info->what_if = metadata_copy(metadata, bytes, "what_if");
+    info->thin = metadata_thin(metadata, bytes);
     statistics_take(&info->names, metadata, bytes);
     info->start_s = metadata_start_s(metadata, bytes);
 }

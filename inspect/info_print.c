@@ -1,6 +1,7 @@
 #include "inspect/info.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +153,14 @@ static void print_line_of(const char *name, const char *text)
     printable_say(stdout, "%s", text);
 }
 
+static void print_thin(const struct info *info)
+{
+    char thin[METADATA_THIN_TEXT];
+    if (!(info->thin > 0)) return;
+    metadata_thin_text(info->thin, thin);
+    print_line_of("thinned", thin);
+}
+
 static void print_start(const struct info *info)
 {
     char text[64];
@@ -209,6 +218,7 @@ void info_print(const struct info *info, const char *path)
     print_line_of("made from", info->source);
     print_line_of("which lacks", info->lacks);
     print_line_of("changed code", info->what_if);
+    print_thin(info);
     print_line_of("program", info->program);
     print_machine(info);
     print_line_of("allocator", info->allocator);
@@ -281,6 +291,7 @@ json_t *info_json(const struct info *info)
     info_print_put_text(object, "source", info->source);
     info_print_put_text(object, "lacks", info->lacks);
     info_print_put_text(object, "what_if", info->what_if);
+    json_put_real(object, "thin", info->thin > 0 ? info->thin : NAN);
     info_print_put_text(object, "program", info->program);
     info_print_put_text(object, "architecture", info->architecture);
     json_put_number(object, "page_bytes", info->page_bytes);

@@ -80,10 +80,8 @@ static void report_set_program(json_t *object, const struct report *report)
         json_object_set_new(object, keys[i][1],
                             text != NULL ? json_printable(text, bytes) : json_null());
     }
-    size_t thin_bytes = 0;
-    const char *thin =
-        metadata_value(header->metadata, header->metadata_bytes, "thin", &thin_bytes);
-    json_object_set_new(object, "thin", thin != NULL ? json_real(strtod(thin, NULL)) : json_null());
+    const double thin = metadata_thin(header->metadata, header->metadata_bytes);
+    json_object_set_new(object, "thin", thin > 0 ? json_real(thin) : json_null());
     const unsigned long page = metadata_page_bytes(header->metadata, header->metadata_bytes);
     json_object_set_new(object, "recorded_page_bytes",
                         page > 0 ? json_integer((json_int_t)page) : json_null());

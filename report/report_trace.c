@@ -23,9 +23,7 @@ static bool report_trace_take_header(struct report_trace *trace,
     trace->recording = metadata_copy(metadata, bytes, "run");
     trace->pid = metadata_copy(metadata, bytes, "pid");
     trace->what_if = metadata_copy(metadata, bytes, "what_if");
-    char *thin = metadata_copy(metadata, bytes, "thin");
-    trace->thin = thin != NULL ? strtod(thin, NULL) : 0;
-    free(thin);
+    trace->thin = metadata_thin(metadata, bytes);
     char *architecture = metadata_copy(metadata, bytes, "architecture");
     trace->arenas.is_aarch64 = architecture != NULL && strcmp(architecture, "aarch64") == 0;
     trace->arenas.page_bytes = metadata_page_bytes(metadata, bytes);

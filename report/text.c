@@ -14,6 +14,7 @@
 #include "report/tables.h"
 #include "report/under.h"
 #include "report/words.h"
+#include "stream/metadata.h"
 
 /* The width of the words before numbers; how many lines tables and items lines have. */
 enum {
@@ -123,11 +124,11 @@ void report_print_unusual(const struct report_trace *trace, const char *words, F
     if (strcmp(trace->status, "complete") != 0)
         fprintf(to, "! %sThe recording is %s: what follows covers the part that is there.\n", words,
                 strcmp(trace->status, "cut") == 0 ? "cut short" : "damaged in parts");
-    if (trace->thin > 0)
-        fprintf(to,
-                "! %scut --thin has left out short lives, and all but one of %.1f objects: what "
-                "follows is of those that are left.\n",
-                words, trace->thin);
+    if (trace->thin > 0) {
+        char thin[METADATA_THIN_TEXT];
+        metadata_thin_text(trace->thin, thin);
+        fprintf(to, "! %s%s: what follows is of those that are left.\n", words, thin);
+    }
     if (tally->totals.lost_events > 0)
         fprintf(to, "! %s%s calls are missing from the recording.\n", words,
                 words_count(tally->totals.lost_events));

@@ -1,5 +1,6 @@
 #include "stream/metadata.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +68,26 @@ double metadata_start_s(const char *metadata, size_t bytes)
     const double seconds = text != NULL ? strtod(text, NULL) : 0;
     free(text);
     return seconds > 0 && seconds <= most ? seconds : 0;
+}
+
+double metadata_thin(const char *metadata, size_t bytes)
+{
+    static const double most = 1e12;
+    char *text = metadata_copy(metadata, bytes, "thin");
+    const double thin = text != NULL ? strtod(text, NULL) : 0;
+    free(text);
+    return thin >= 1 && thin <= most ? thin : 0;
+}
+
+void metadata_thin_text(double thin, char text[METADATA_THIN_TEXT])
+{
+    static const double told_from = 1.005; /* less is 1.00, when it is printed */
+    const char *said = "cut --thin has left out short lives";
+    if (thin >= told_from)
+        snprintf(text, METADATA_THIN_TEXT, "%s, and all but one of %.*f other objects", said,
+                 thin < 10 ? 2 : 1, thin);
+    else
+        snprintf(text, METADATA_THIN_TEXT, "%s%s", said, thin > 1 ? ", and a few others" : "");
 }
 
 /* ---- statistics ---- */

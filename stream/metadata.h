@@ -25,6 +25,15 @@ double metadata_start_s(const char *metadata, size_t bytes);
 /* The size of a page of memory where it was recorded; 0: unknown. */
 unsigned long metadata_page_bytes(const char *metadata, size_t bytes);
 
+/* Of a trace that `malloctape cut --thin` made: for how many an object stands, on average; 1: only short
+ * lives are left out. 0: it is not thinned. */
+double metadata_thin(const char *metadata, size_t bytes);
+
+#define METADATA_THIN_TEXT 96
+
+/* Says that, for people: "cut --thin has left out ...". */
+void metadata_thin_text(double thin, char text[METADATA_THIN_TEXT]);
+
 /* Whether the recorder was loaded into a process that ran already (FORMAT.md 2.9). */
 bool metadata_is_attached(const char *metadata, size_t bytes);
 

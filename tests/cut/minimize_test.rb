@@ -20,7 +20,7 @@ def shows(first, second) = "#{MALLOCTAPE} dump --only-calls %s | sed -n '/^#{fir
 
 def json_of(path) = JSON.parse(output_of({}, MALLOCTAPE, 'info', '--json', '-', path))
 
-plan 10
+plan 11
 
 Dir.mktmpdir('malloctape-minimize') do |directory|
   Dir.chdir(directory)
@@ -81,6 +81,17 @@ Dir.mktmpdir('malloctape-minimize') do |directory|
           .map { |words| cut(*words)[2].exitstatus }
   report (told - factor).abs < 1e-9 && output_of({}, MALLOCTAPE, 'report', 'thin').include?('! cut --thin') && wrong == [1, 1, 1],
          'report says so; neither again, nor all of it', [told.to_s, wrong.to_s]
+
+  # Where only short lives go, nobody says that other objects are missing.
+  cut('many', 'short', '--thin', '1')
+  shown = %w[info report compare].map { |command|
+    output_of({}, MALLOCTAPE, command, *(%w[--runs 1 --allocators glibc] if command == 'compare'), 'short')[/.*cut --thin.*/]
+  }
+  shown << Open3.capture3(MALLOCTAPE, 'export', '--to', 'mtrace', 'short', '-o', 'short.mtrace')[1][/.*cut --thin.*/]
+  factors = %w[short thin whole].map { |path| json_of(path)['thin'] }
+  report shown.all? { |line| line&.include?('has left out short lives') && !line.include?('all but one of') } &&
+         factors == [1, told, nil] && output_of({}, MALLOCTAPE, 'info', 'thin').include?('all but one of '),
+         'info, report, compare and export say what was left out', [*shown.map(&:to_s), factors.inspect]
 
   # Without names, too, they are there as often again when compare replays.
   cut('thin', 'sent', '--anonymous')
