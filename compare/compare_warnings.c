@@ -65,6 +65,18 @@ static void collect_launcher(struct compare *compare)
             basename(program));
 }
 
+/* How far memory may be off (cut.md), of a trace with so many calls, each of which stands for `factor`. */
+static const char *thinned_doubt(const struct compare *compare, double factor)
+{
+    static const double few = 20000, many_each = 30;
+    const double calls = compare_report_number(compare->null_report, "events");
+    const double threads = compare_report_number(compare->null_report, "busy_threads");
+    if (factor > 1 && calls / factor < few) return "may be off by a sixth, as few calls are left";
+    if (factor > many_each && threads > 1)
+        return "may be off by a tenth, and more if it is that of threads' short lives";
+    return "is about that of the whole";
+}
+
 /* Warns about a trace of which most has been left out. */
 static void collect_thinned(struct compare *compare)
 {
@@ -72,9 +84,9 @@ static void collect_thinned(struct compare *compare)
     char thin[METADATA_THIN_TEXT];
     if (!(factor > 0)) return;
     metadata_thin_text(factor, thin);
-    compare_warning_add(compare, NULL, NULL,
-                        "%s%s: memory is about that of the whole (cut.md); time is not", thin,
-                        factor > 1 ? ", of which there are as many again" : "");
+    compare_warning_add(compare, NULL, NULL, "%s%s: memory %s (cut.md); time is of other calls",
+                        thin, factor > 1 ? ", of which there are as many again" : "",
+                        thinned_doubt(compare, factor));
 }
 
 /* Warns about a program that asks for objects' sizes: the answers, and what it does with them,

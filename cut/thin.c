@@ -1,6 +1,7 @@
 #include "cut/thin.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,22 +10,22 @@
 #include "common/call_table.h"
 #include "common/pages.h"
 #include "cut/small_trace.h"
+#include "cut/thin_class.h"
 #include "reading/ordered.h"
 #include "stream/metadata.h"
 
-#define MOMENTS         4096u
-#define THIN_CLASSES    520u /* of sizes */
-#define THIN_WEIGHT_MAX 1e6
+#define MOMENTS 4096u
 
 struct thinning {
     struct small_trace trace;
-    uint64_t *born, *died;        /* by object: bytes allocated until then */
-    uint32_t *calls;              /* by object */
-    uint64_t bytes;               /* allocated in all */
-    uint64_t peak;                /* bytes allocated when most were alive */
-    uint64_t *bits;               /* by object: it stays */
-    double factor;                /* one object stands for so many, on average */
-    double weights[THIN_CLASSES]; /* the same of each class of sizes */
+    uint64_t *born, *died;                           /* by object: bytes allocated until then */
+    uint32_t *calls;                                 /* by object */
+    uint64_t bytes;                                  /* allocated in all */
+    uint64_t peak;                                   /* bytes allocated when most were alive */
+    uint64_t *bits;                                  /* by object: it stays */
+    double factor;                                   /* one object stands for so many, on average */
+    double weights[THIN_CLASSES];                    /* the same of each class of sizes */
+    uint64_t live[THIN_CLASSES], most[THIN_CLASSES]; /* bytes alive of each class; most of them */
 };
 
 static bool thin_reserve(struct thinning *state)
@@ -65,7 +66,9 @@ static bool thin_follow(struct thinning *state)
     for (uint64_t i = 0; i < trace->count; i++) {
         const struct small_call *call = &trace->calls[i];
         if (call->object == SMALL_NONE) continue;
+        const unsigned class = thin_class_of(&trace->objects[call->object]);
         live -= sizes[call->object];
+        state->live[class] -= sizes[call->object];
         if (thin_is_free(call)) {
             state->died[call->object] = state->bytes;
             sizes[call->object] = 0;
@@ -74,6 +77,8 @@ static bool thin_follow(struct thinning *state)
             state->bytes += call->size;
             state->died[call->object] = UINT64_MAX;
             live += sizes[call->object] = call->size;
+            state->live[class] += call->size;
+            if (state->live[class] > state->most[class]) state->most[class] = state->live[class];
         }
         state->calls[call->object]++;
         if (live <= most) continue;
@@ -108,56 +113,93 @@ static void thin_keep(struct thinning *state, uint64_t object)
     state->bits[object / 64] |= UINT64_C(1) << object % 64;
 }
 
-/* The class of a size: sizes of a class are alike, to one eighth. */
-static unsigned thin_class(uint64_t size)
+/* What of the calls each class is to have: half goes to the classes in equal parts, half by what memory
+ * depends on, their most bytes, and more if an object takes more calls. `calls`: what they have. */
+static void thin_divide(const struct thinning *state, double calls[THIN_CLASSES],
+                        double parts[THIN_CLASSES])
 {
-    if (size < 16) return (unsigned)size;
-    const unsigned bits = 63u - (unsigned)__builtin_clzll(size);
-    return bits * 8 + (unsigned)(size >> (bits - 3) & 7);
+    double objects[THIN_CLASSES] = {0}, classes = 0, all = 0;
+    for (uint64_t i = 0; i < state->trace.objects_count; i++)
+        if (thin_is_seen(state, i)) {
+            const unsigned class = thin_class_of(&state->trace.objects[i]);
+            calls[class] += state->calls[i];
+            objects[class]++;
+        }
+    for (size_t i = 0; i < THIN_CLASSES; i++) {
+        if (objects[i] == 0) continue;
+        parts[i] = (double)state->most[i] * sqrt(calls[i] / objects[i]);
+        all += parts[i];
+        classes++;
+    }
+    for (size_t i = 0; i < THIN_CLASSES; i++)
+        if (objects[i] > 0) parts[i] = 0.5 / classes + (all > 0 ? 0.5 * parts[i] / all : 0);
 }
 
-/* So many of each class may stay that `wanted` calls do: all of one that has fewer. Sets the weights. */
+/* As many of each class may stay as makes `wanted` calls: all of one that has fewer. Sets the weights. */
 static void thin_weigh(struct thinning *state, double wanted)
 {
-    double calls[THIN_CLASSES] = {0}, low = 0, high = wanted + 1;
-    for (uint64_t i = 0; i < state->trace.objects_count; i++)
-        if (thin_is_seen(state, i))
-            calls[thin_class(state->trace.objects[i].first_size)] += state->calls[i];
+    double calls[THIN_CLASSES] = {0}, parts[THIN_CLASSES] = {0}, low = 0, high = 1;
+    thin_divide(state, calls, parts);
+    for (size_t i = 0; i < THIN_CLASSES; i++)
+        if (calls[i] > 0) high = fmax(high, calls[i] / parts[i]);
     for (unsigned turn = 0; turn < 64; turn++) {
         const double middle = (low + high) / 2;
         double sum = 0;
         for (size_t i = 0; i < THIN_CLASSES; i++)
-            sum += calls[i] < middle ? calls[i] : middle;
+            sum += fmin(calls[i], middle * parts[i]);
         *(sum > wanted ? &high : &low) = middle;
     }
-    for (size_t i = 0; i < THIN_CLASSES; i++)
-        state->weights[i] = calls[i] > low && low > 0 ? calls[i] / low : 1;
+    for (size_t i = 0; i < THIN_CLASSES; i++) {
+        const double stay = high * parts[i];
+        state->weights[i] = stay > 0 && calls[i] > stay * (1 + 1e-9) ? calls[i] / stay : 1;
+    }
 }
 
-/* Of each class one of as many as its weight says, in the order of birth. */
-static void thin_sample(struct thinning *state)
+static uint32_t thin_stratum_of(const struct thinning *state, uint64_t object)
 {
-    double waiting[THIN_CLASSES]; /* since the latest one that stays */
-    for (size_t i = 0; i < THIN_CLASSES; i++)
-        waiting[i] = state->weights[i] / 2;
+    const struct small_object *made = &state->trace.objects[object];
+    return thin_stratum(made, state->born[object], state->died[object]);
+}
+
+/* Of each class one of as many as its weight says: those that live alike, of a lane, in the order of
+ * birth, and one such stratum after the other, so that as many are alive as ought to be at any time.
+ * False: no memory. */
+static bool thin_sample(struct thinning *state)
+{
+    double *waiting = pages_map(THIN_STRATA * sizeof *waiting); /* since the latest that stays */
+    if (waiting == NULL) return false;
+    for (uint64_t i = 0; i < state->trace.objects_count; i++)
+        if (thin_is_seen(state, i)) waiting[thin_stratum_of(state, i)]++;
+    for (size_t class = 0; class < THIN_CLASSES; class++) {
+        double before = state->weights[class] / 2;
+        for (size_t i = 0; i < THIN_LIVES * THIN_LANES; i++) {
+            double *at = &waiting[class * THIN_LIVES * THIN_LANES + i];
+            const double count = *at;
+            *at = fmod(before, state->weights[class]);
+            before += count;
+        }
+    }
     for (uint64_t i = 0; i < state->trace.objects_count; i++) {
         if (!thin_is_seen(state, i)) continue;
-        const unsigned class = thin_class(state->trace.objects[i].first_size);
-        waiting[class] += 1;
-        if (waiting[class] < state->weights[class]) continue;
-        waiting[class] -= state->weights[class];
+        const double weight = state->weights[thin_class_of(&state->trace.objects[i])];
+        double *at = &waiting[thin_stratum_of(state, i)];
+        *at += 1;
+        if (*at < weight) continue;
+        *at -= weight;
         thin_keep(state, i);
     }
+    pages_unmap(waiting, THIN_STRATA * sizeof *waiting);
+    return true;
 }
 
 /* Chooses about 1 / divisor of the calls. */
-static void thin_choose(struct thinning *state, uint64_t divisor)
+static bool thin_choose(struct thinning *state, uint64_t divisor)
 {
     const uint64_t wanted = small_trace_calls(&state->trace) / divisor;
     const uint64_t calls = thin_count(state);
     state->factor = calls > wanted && wanted > 0 ? (double)calls / (double)wanted : 1;
     thin_weigh(state, (double)wanted);
-    thin_sample(state);
+    return thin_sample(state);
 }
 
 /* The metadata that say what was left out. */
@@ -168,95 +210,6 @@ static void thin_lines(const struct thinning *state, char *lines, size_t bytes)
         if (state->weights[i] > 1)
             used += (size_t)snprintf(lines + used, bytes - used, "%u %.3f ", i, state->weights[i]);
     snprintf(lines + used, bytes - used, "\n");
-}
-
-/* ---- as many again ---- */
-
-/* How often each object is to be there, and from which number on. */
-struct thin_copies {
-    uint32_t *first, *count;
-};
-
-/* Returns how many calls there will be. */
-static uint64_t thin_count_copies(const struct thinning *state, struct thin_copies *copies,
-                                  uint64_t *objects)
-{
-    const struct small_trace *trace = &state->trace;
-    double owed[THIN_CLASSES] = {0};
-    uint64_t calls = 0;
-    *objects = 0;
-    for (uint64_t i = 0; i < trace->objects_count; i++) {
-        const unsigned class = thin_class(trace->objects[i].first_size);
-        owed[class] += state->weights[class];
-        copies->count[i] = (uint32_t)(owed[class] + 0.5);
-        owed[class] -= copies->count[i];
-        copies->first[i] = (uint32_t)*objects;
-        *objects += copies->count[i];
-    }
-    for (uint64_t i = 0; i < trace->count; i++)
-        calls += trace->calls[i].object == SMALL_NONE ? 1 : copies->count[trace->calls[i].object];
-    return calls;
-}
-
-/* Each call as often as its object is to be there. */
-static void thin_copy(const struct small_trace *trace, const struct thin_copies *copies,
-                      struct small_trace *to)
-{
-    for (uint64_t at = 0; at < trace->count; at++) {
-        const struct small_call *call = &trace->calls[at];
-        if (call->object == SMALL_NONE) to->calls[to->count++] = *call;
-        for (uint32_t i = 0; call->object != SMALL_NONE && i < copies->count[call->object]; i++) {
-            const uint32_t object = copies->first[call->object] + i;
-            to->calls[to->count] = *call;
-            to->calls[to->count++].object = object;
-            to->objects[object] = trace->objects[call->object];
-        }
-    }
-}
-
-static bool thin_expand_trace(struct thinning *state)
-{
-    struct small_trace *trace = &state->trace, wide = *trace;
-    const size_t bytes = (trace->objects_count + 1) * sizeof(uint32_t);
-    struct thin_copies copies = {pages_map(bytes), pages_map(bytes)};
-    bool good = copies.first != NULL && copies.count != NULL;
-    if (good) {
-        wide.calls_capacity = thin_count_copies(state, &copies, &wide.objects_count) + 1;
-        wide.objects_capacity = wide.objects_count + 1;
-        wide.count = 0;
-        wide.calls = pages_map(wide.calls_capacity * sizeof *wide.calls);
-        wide.objects = pages_map(wide.objects_capacity * sizeof *wide.objects);
-        good = wide.objects_count < SMALL_NONE && wide.calls != NULL && wide.objects != NULL;
-    }
-    if (good) {
-        thin_copy(trace, &copies, &wide);
-        pages_unmap(trace->calls, trace->calls_capacity * sizeof *trace->calls);
-        pages_unmap(trace->objects, trace->objects_capacity * sizeof *trace->objects);
-        *trace = wide;
-    }
-    pages_unmap(copies.first, bytes);
-    pages_unmap(copies.count, bytes);
-    return good;
-}
-
-/* The weights that the trace says it has. */
-static void thin_read_weights(struct thinning *state, char *thin, size_t thin_bytes)
-{
-    const char *metadata = state->trace.metadata;
-    char *text = metadata_copy(metadata, strlen(metadata), "thin.weights");
-    char *factor = metadata_copy(metadata, strlen(metadata), "thin"), *at = text;
-    const bool is_thin = text != NULL && factor != NULL && *text != '\0';
-    for (size_t i = 0; i < THIN_CLASSES; i++)
-        state->weights[i] = 1;
-    for (char *end; is_thin; at = end) {
-        const unsigned long class = strtoul(at, &end, 10);
-        if (end == at || class >= THIN_CLASSES) break;
-        const double weight = strtod(end, &end);
-        if (weight >= 1 && weight <= THIN_WEIGHT_MAX) state->weights[class] = weight;
-    }
-    if (is_thin) snprintf(thin, thin_bytes, "thin=%.40s\n", factor);
-    free(text);
-    free(factor);
 }
 
 static bool thin_is_said(const char *metadata, size_t bytes)
@@ -279,33 +232,14 @@ bool thin_is(const char *path)
     return is_thin;
 }
 
-bool thin_expand(const char *path, const char *output, char *why, size_t why_bytes)
-{
-    struct thinning state = {.factor = 1};
-    struct input input;
-    char thin[64] = "";
-    if (!input_open(&input, path)) {
-        error_text(&input.error, why, why_bytes);
-        return false;
-    }
-    bool good = small_trace_read(&state.trace, &input, why, why_bytes);
-    input_close(&input);
-    if (good) {
-        thin_read_weights(&state, thin, sizeof thin);
-        good = thin_expand_trace(&state) || error_explain(why, why_bytes, "no memory");
-    }
-    good = good && small_trace_write(&state.trace, NULL, 0, thin, output, why, why_bytes);
-    small_trace_free(&state.trace);
-    return good;
-}
-
 /* ---- all of it ---- */
 
 static int thin_write(struct thinning *state, const struct thin_options *options)
 {
     char lines[THIN_CLASSES * 24 + 64], why[512];
     const uint64_t before = small_trace_calls(&state->trace);
-    thin_choose(state, options->divisor);
+    if (!thin_choose(state, options->divisor))
+        return cli_fail(&cli_cut, "%s: no memory", options->trace);
     const struct small_change chosen = {.what = SMALL_SELECT, .bits = state->bits};
     uint64_t left = 0;
     for (uint64_t i = 0; i < state->trace.objects_count; i++)
@@ -313,14 +247,20 @@ static int thin_write(struct thinning *state, const struct thin_options *options
     if (left == 0 || before < options->divisor)
         return cli_fail(&cli_cut, "%s: --thin %" PRIu64 " leaves nothing of %" PRIu64 " calls",
                         options->trace, options->divisor, before);
-    thin_lines(state, lines, sizeof lines);
+    lines[0] = '\0';
+    if (left < before) thin_lines(state, lines, sizeof lines);
     if (!small_trace_write(&state->trace, &chosen, 1, lines, options->output, why, sizeof why))
         return cli_fail(&cli_cut, "%s", why);
-    if (!options->quiet)
+    if (!options->quiet && state->factor > 1)
         fprintf(stderr,
                 "%" PRIu64 " of %" PRIu64
-                " calls are left: objects alive at one of %u moments, one of %.1f of them\n",
+                " calls are left: of objects alive at one of %u moments, one of %.2f\n",
                 left, before, MOMENTS, state->factor);
+    else if (!options->quiet)
+        fprintf(stderr,
+                "%" PRIu64 " of %" PRIu64
+                " calls are left: all objects alive at one of %u moments\n",
+                left, before, MOMENTS);
     return state->trace.is_cut ? PROGRAM_CUT : PROGRAM_OK;
 }
 

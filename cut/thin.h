@@ -3,11 +3,11 @@
  *
  *   objects alive at one of 4 096 moments, evenly spaced in bytes allocated, at the peak of live
  *   bytes, or at the end
- *   still too many: a sample of them           as many of each class of sizes, in the order of birth;
- *                                              all of a class that has fewer
+ *   still too many: a sample of them           of each class of sizes (thin_class.h) those that live alike
+ *                                              in turn; all of a class that has few
  *
  * What one object stands for, the metadata have: thin=F on average, thin.weights=CLASS F CLASS F ...
- * thin_expand() makes as many objects again: each call as often as that says. */
+ * thin_expand() makes as many objects again: each call as often as that says, spread over time. */
 #ifndef MALLOCTAPE_CUT_THIN_H
 #define MALLOCTAPE_CUT_THIN_H
 
