@@ -20,7 +20,7 @@ static const char keep_help_text[] =
     "  -o, --output FILE        where the kept trace goes\n"
     "      --when CONDITION     writes FILE.1, FILE.2, ... whenever this has become true\n"
     "      --listen ADDRESS     serves pages and profiles: HOST:PORT, or the path of a socket\n"
-    "      --token FILE         who asks must know what is in this file\n"
+    "      --token FILE         requests must have its first line as a bearer token\n"
     "      --process N --program NAME\n"
     "                           whose recording comes from the standard input: for %p and %e in names\n"
     "      --report FILE        where `record` reads what is to be said\n"

@@ -26,6 +26,7 @@ const char *owners_words(const struct owners *owners, const struct owners_row *r
         return owners->tally->has_older ? "the rest of the heap: older objects, or free"
                                         : "free in the heap (--under: in which pages)";
     case OWNERS_MAPPED:
+        if (*row->name == '(') return words_format("mapped %s", words_name(row->name));
         return has_name ? words_format("mapped by %s", words_name(row->name))
                         : "mapped by the program";
     case OWNERS_STACKS:
