@@ -22,7 +22,7 @@
 #include "reading/stream.h"
 
 /* How long the keeper may take to open the FIFO. */
-enum { KEPT_OPEN_TRIES = 500, KEPT_OPEN_WAIT_US = 10000 };
+enum { KEPT_OPEN_TRIES = 10000, KEPT_OPEN_WAIT_US = 1000 };
 
 int kept_check(const struct kept *kept)
 {
@@ -126,21 +126,6 @@ static int kept_start(struct kept *kept)
     return kept_run(kept, program.path, words);
 }
 
-int kept_begin(struct kept *kept, const char *output)
-{
-    kept->output = output;
-    const int bytes = snprintf(kept->directory, sizeof kept->directory, "%s.keep", output);
-    if (bytes < 0 || (size_t)bytes + sizeof "/fifo.spool" > sizeof kept->directory)
-        return cli_fail(&cli_record, "the name of the output is too long");
-    snprintf(kept->fifo, sizeof kept->fifo, "%.*s/fifo", PATH_MAX - 6, kept->directory);
-    if (!kept_set_aside(kept)) return kept_fail(kept, "is in the way");
-    if (mkdir(kept->directory, 0700) != 0) return kept_fail(kept, "cannot be made");
-    if (mkfifo(kept->fifo, 0600) != 0) return kept_fail(kept, "cannot make a FIFO in it");
-    return kept_start(kept);
-}
-
-/* ---- while it goes on ---- */
-
 static void kept_tell_lost(struct kept *kept)
 {
     if (WIFSIGNALED(kept->status))
@@ -152,7 +137,7 @@ static void kept_tell_lost(struct kept *kept)
         cli_tell("malloctape record: the keeper has ended: nothing more is recorded");
 }
 
-void kept_look(struct kept *kept)
+static void kept_look_at_keeper(struct kept *kept)
 {
     if (kept->keeper <= 0 || waitpid(kept->keeper, &kept->status, WNOHANG) != kept->keeper) return;
     kept->keeper = 0;
@@ -160,30 +145,69 @@ void kept_look(struct kept *kept)
         kept_tell_lost(kept);
 }
 
-/* The keeper has to open the FIFO first. */
-static int kept_open_fifo(struct kept *kept)
+/* Waits until somebody reads. Returns an exit status. */
+static int kept_hold(struct kept *kept)
 {
-    int file = -1;
-    for (unsigned i = 0; i < KEPT_OPEN_TRIES && file < 0 && kept->keeper > 0; i++) {
-        file = open(kept->fifo, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-        if (file >= 0 || errno != ENXIO) break;
+    kept->held = -1;
+    for (unsigned i = 0; i < KEPT_OPEN_TRIES && kept->held < 0 && kept->keeper > 0; i++) {
+        kept->held = open(kept->fifo, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+        if (kept->held >= 0 || errno != ENXIO) break;
         usleep(KEPT_OPEN_WAIT_US);
-        kept_look(kept);
+        kept_look_at_keeper(kept);
     }
-    if (file >= 0) fcntl(file, F_SETFL, 0);
-    return file;
+    if (kept->held < 0) return kept_fail(kept, "the keeper does not read");
+    kept->holds = true;
+    fcntl(kept->held, F_SETFL, 0);
+    return PROGRAM_OK;
+}
+
+int kept_begin(struct kept *kept, const char *output)
+{
+    kept->output = output;
+    const int bytes = snprintf(kept->directory, sizeof kept->directory, "%s.keep", output);
+    if (bytes < 0 || (size_t)bytes + sizeof "/fifo.spool" > sizeof kept->directory)
+        return cli_fail(&cli_record, "the name of the output is too long");
+    snprintf(kept->fifo, sizeof kept->fifo, "%.*s/fifo", PATH_MAX - 6, kept->directory);
+    if (!kept_set_aside(kept)) return kept_fail(kept, "is in the way");
+    if (mkdir(kept->directory, 0700) != 0) return kept_fail(kept, "cannot be made");
+    if (mkfifo(kept->fifo, 0600) != 0) return kept_fail(kept, "cannot make a FIFO in it");
+    const int status = kept_start(kept);
+    return status == PROGRAM_OK ? kept_hold(kept) : status;
+}
+
+/* ---- while it goes on ---- */
+
+static void kept_let_go(struct kept *kept)
+{
+    if (kept->holds) close(kept->held);
+    kept->holds = false;
+}
+
+/* There are segments once the recorder has written. */
+static bool kept_has_begun(const struct kept *kept)
+{
+    DIR *directory = opendir(kept->directory);
+    bool has_begun = directory == NULL;
+    for (const struct dirent *entry; !has_begun && (entry = readdir(directory)) != NULL;)
+        has_begun = strstr(entry->d_name, ".lz4") != NULL;
+    if (directory != NULL) closedir(directory);
+    return has_begun;
+}
+
+void kept_look(struct kept *kept)
+{
+    if (kept->holds && kept_has_begun(kept)) kept_let_go(kept);
+    kept_look_at_keeper(kept);
 }
 
 bool kept_give(struct kept *kept, int given[2])
 {
     char spool[PATH_MAX + 8];
     snprintf(spool, sizeof spool, "%s.spool", kept->fifo);
+    given[0] = kept->held;
     given[1] = open(spool, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    given[0] = given[1] >= 0 ? kept_open_fifo(kept) : -1;
-    if (given[0] >= 0) return true;
-    kept_fail(kept, "the keeper does not read");
-    if (given[1] >= 0) close(given[1]);
-    return false;
+    kept->holds = given[1] < 0;
+    return given[1] >= 0 || !kept_fail(kept, "cannot make a spool in it");
 }
 
 bool kept_may_replace(const char *path)
@@ -219,9 +243,7 @@ void kept_rescue(const char *file, const char *directory)
 
 bool kept_end(struct kept *kept)
 {
-    /* If nobody has opened the FIFO, the keeper still waits for that. */
-    const int file = open(kept->fifo, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    if (file >= 0) close(file);
+    kept_let_go(kept);
     if (kept->keeper > 0 && waitpid(kept->keeper, &kept->status, 0) == kept->keeper) {
         kept->keeper = 0;
         if (WIFSIGNALED(kept->status)) kept_tell_lost(kept);

@@ -28,7 +28,10 @@ struct kept {
 
     /* From here on: kept.c only. */
     pid_t keeper; /* 0: it has ended */
-    int status;   /* of it, as of waitpid() */
+    bool holds; /* the FIFO, until a recorder has written: it finds a reader, and one that is killed
+                   * before leaves no keeper that waits for it */
+    int held;
+    int status; /* of it, as of waitpid() */
 };
 
 /* Checks the options. Returns PROGRAM_GO_ON or an exit status. */
@@ -41,7 +44,7 @@ bool kept_may_replace(const char *path);
  * status, after a message unless it is PROGRAM_OK. */
 int kept_begin(struct kept *kept, const char *output);
 
-/* Says so, once, if the keeper has ended before its time. */
+/* To be called now and then. Says so, once, if the keeper has ended before its time. */
 void kept_look(struct kept *kept);
 
 /* What the keeper of either kind gets: its options, from --keep to --quiet. Returns how many words. */
@@ -51,7 +54,7 @@ size_t kept_words(const struct kept *kept, const char *words[KEPT_WORDS_MAX]);
 /* What a killed keeper has left in DIRECTORY becomes FILE. */
 void kept_rescue(const char *file, const char *directory);
 
-/* Opens the FIFO, and makes a spool beside it: for a process that gets them (recording_files.h).
+/* Has the FIFO open, and makes a spool beside it: for a process that gets them (recording_files.h).
  * False: a message has been printed. */
 bool kept_give(struct kept *kept, int given[2]);
 

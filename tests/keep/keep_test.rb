@@ -178,7 +178,7 @@ def sums(pprof)
   types.zip(values.transpose.map(&:sum)).to_h.merge('default' => texts[profile[14][0]])
 end
 
-plan 17
+plan 18
 
 $slow = []
 slow_test 'a condition that becomes true has a trace written' do
@@ -342,6 +342,13 @@ test 'a limit of few open files is raised' do
   raise Failure, texts.last unless texts.last.match?(/^\d+ events/)
 
   check_kept
+end
+
+test 'a program that ends before anything reads, or is never recorded, leaves nobody waiting' do
+  recorder = start(bin('malloctape'), 'record', '--keep', '1m', '-o', FILE, '--', '/sbin/ldconfig', '--version',
+                   out: 'out', err: 'err')
+  wait_until('the end') { Process.wait(recorder, Process::WNOHANG) }
+  raise Failure, "#{$?}: #{File.read('err')}" if $?.exitstatus != 125 || Dir['*.keep'] != []
 end
 
 test 'what it starts, and is not recorded, is named' do
