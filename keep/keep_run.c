@@ -126,11 +126,11 @@ struct firing {
 };
 
 /* FILE.1.lz4 of FILE.lz4, so that it is compressed, too. */
-static void firing_name(const struct keeper *keeper, char *path, size_t bytes)
+static void keeper_name_beside(const struct keeper *keeper, const char *what, char path[PATH_MAX])
 {
     const char *output = keeper->options->output;
     const size_t stem = strlen(output) - (output_is_lz4(output) ? strlen(".lz4") : 0);
-    snprintf(path, bytes, "%.*s.%u%s", (int)stem, output, keeper->fired, output + stem);
+    snprintf(path, PATH_MAX, "%.*s.%s%s", (int)stem, output, what, output + stem);
 }
 
 static void *firing_run(void *of)
@@ -152,10 +152,11 @@ static void keeper_fire(struct keeper *keeper, const struct trigger *trigger)
 {
     struct firing *firing = malloc(sizeof *firing);
     pthread_t thread;
+    char number[16];
     if (firing == NULL) return;
     *firing = (struct firing){.keeper = keeper, .text = trigger->text};
-    keeper->fired++;
-    firing_name(keeper, firing->path, sizeof firing->path);
+    snprintf(number, sizeof number, "%u", ++keeper->fired);
+    keeper_name_beside(keeper, number, firing->path);
     if (pthread_create(&thread, NULL, firing_run, firing) == 0)
         pthread_detach(thread);
     else
@@ -244,12 +245,11 @@ static bool keeper_take_only(struct keeper *keeper, struct instruction_totals *t
                     keeper->options->output) == 0;
 }
 
-/* Everything has been finished: the segments become FILE. */
-static bool keeper_write_all(struct keeper *keeper, struct instruction_totals *totals,
-                             struct error *error)
+/* Everything has been finished: the segments become a file, which is FILE mostly. */
+static bool keeper_write_all(struct keeper *keeper, const char *output,
+                             struct instruction_totals *totals, struct error *error)
 {
-    const char *output = keeper->options->output;
-    if (keeper_take_only(keeper, totals)) return true;
+    if (output == keeper->options->output && keeper_take_only(keeper, totals)) return true;
     struct joined *joined = malloc(sizeof *joined);
     bool good = joined != NULL && joined_open(joined, &keeper->segments, keeper->segments.count);
     if (joined != NULL && !good) *error = joined->error;
@@ -272,6 +272,50 @@ static void keeper_remove_directory(const struct keeper *keeper)
             unlinkat(keeper->segments.directory, entry->d_name, 0);
     if (directory != NULL) closedir(directory);
     rmdir(keeper->options->directory);
+}
+
+/* The last segment ends where its keeper was killed, or the disk was full. If it has not begun to be
+ * written, those before are all there is. */
+static bool keeper_write_cut(struct keeper *keeper, const char *path,
+                             struct instruction_totals *totals, struct error *error)
+{
+    struct segments *segments = &keeper->segments;
+    const size_t found = segments->count;
+    bool written = false;
+    while (!written && segments->count > 0) {
+        *error = (struct error){.kind = NULL};
+        written = keeper_write_all(keeper, path, totals, error);
+        segments->count -= !written;
+    }
+    segments->count = found;
+    return written;
+}
+
+/* FILE has been written, or not. What was set aside when the disk was full becomes FILE.before, or FILE
+ * if there is none. False: what is there is still needed. */
+static bool keeper_write_older(struct keeper *keeper, bool has_file)
+{
+    struct segments *segments = &keeper->segments;
+    struct instruction_totals totals = {0};
+    struct error error = {0};
+    char path[PATH_MAX];
+    if (segments->older_count == 0) {
+        if (has_file) segments_remove(segments);
+        return has_file;
+    }
+    segments_take_older(segments);
+    if (has_file)
+        keeper_name_beside(keeper, "before", path);
+    else
+        snprintf(path, sizeof path, "%s", keeper->options->output);
+    if (!keeper_write_cut(keeper, path, &totals, &error)) {
+        keeper_fail(path, &error);
+        return false;
+    }
+    segments_remove(segments);
+    keeper_say(keeper, "%s: %" PRIu64 " events, up to when something could not be written", path,
+               totals.calls);
+    return true;
 }
 
 static bool keeper_is_of_no_use(const struct keeper *keeper)
@@ -298,24 +342,28 @@ static int keeper_end(struct keeper *keeper, const struct instruction_reader *re
     if (error_is_set(&segments->error)) keeper_fail(keeper->options->directory, &segments->error);
     pthread_mutex_unlock(&keeper->lock);
     if (keeper_is_of_no_use(keeper)) {
+        segments_take_older(segments);
         segments_remove(segments);
         return PROGRAM_OK;
     }
-    bool written = keeper_write_all(keeper, &totals, &error);
+    const char *output = keeper->options->output;
+    bool written = keeper_write_all(keeper, output, &totals, &error);
     while (!written && segments->count > 1) {
         segments_drop_first(segments);
         since_ns = segments->list[0].start_ns;
         error = (struct error){.kind = NULL};
-        written = keeper_write_all(keeper, &totals, &error);
+        written = keeper_write_all(keeper, output, &totals, &error);
     }
     pthread_mutex_unlock(&keeper->writing);
-    if (!written) {
-        keeper_fail(keeper->options->output, &error);
-        keeper_say(keeper, "what was kept is in %s", keeper->options->directory);
+    if (!written) keeper_fail(output, &error);
+    if (!keeper_write_older(keeper, written)) {
+        keeper_say(keeper,
+                   "what was kept is in %s: when there is room, `malloctape-keep --rescue -o FILE "
+                   "%s` makes a trace of it",
+                   keeper->options->directory, keeper->options->directory);
         return PROGRAM_FAILED;
     }
-    segments_remove(segments);
-    if (keeper->options->process == NULL)
+    if (written && keeper->options->process == NULL)
         keeper_say(keeper, "%s: %" PRIu64 " events, the last %.1f s%s; %" PRIu64 " objects alive",
                    keeper->options->output, totals.calls,
                    (double)(keeper->follow.copy.ns - since_ns) / 1e9,
@@ -349,10 +397,11 @@ static int keeper_directory(const char *path)
     return -1;
 }
 
-/* The program's end may be told to its whole group: this goes on until the stream has ended. */
+/* The program's end may be told to its whole group: this goes on until the stream has ended. A file that
+ * may not grow (ulimit -f) is as a full disk. */
 static void keeper_ignore_signals(void)
 {
-    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
+    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXFSZ};
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
         signal(ignored[i], SIG_IGN);
 }
@@ -451,30 +500,24 @@ static void keeper_take_first_header(struct keeper *keeper)
     close(stream);
 }
 
-/* The last segment ends where its keeper was killed. If it has not begun to be written, those before
- * are all there is. */
 static int keeper_rescue(struct keeper *keeper)
 {
     struct segments *segments = &keeper->segments;
     struct instruction_totals totals = {0};
     struct error error = {0};
-    bool written = false;
+    const char *output = keeper->options->output;
     if (!segments_find(segments))
         error_set(&error, &error_system, ERROR_NO_OFFSET, "there are no segments");
-    const size_t found = segments->count;
-    if (found > 0) keeper_take_first_header(keeper);
-    while (!written && segments->count > 0) {
-        error = (struct error){.kind = NULL};
-        written = keeper_write_all(keeper, &totals, &error);
-        segments->count -= !written;
-    }
-    if (!written) return keeper_fail(keeper->options->directory, &error);
-    segments->count = found;
-    segments_remove(segments);
+    else
+        keeper_take_first_header(keeper);
+    const bool written = keeper_write_cut(keeper, output, &totals, &error);
+    if (!written) keeper_fail(keeper->options->directory, &error);
+    if (!keeper_write_older(keeper, written)) return PROGRAM_FAILED;
     keeper_remove_spool(keeper);
     keeper_remove_directory(keeper);
-    keeper_say(keeper, "%s: %" PRIu64 " events, up to when the keeper was killed",
-               keeper->options->output, totals.calls);
+    if (written)
+        keeper_say(keeper, "%s: %" PRIu64 " events, up to what its keeper had written", output,
+                   totals.calls);
     return PROGRAM_CUT;
 }
 

@@ -20,6 +20,9 @@ enum { SEGMENTS_ASKED_PART = 100 };
  * than nothing, from which it would not grow again. */
 enum { SEGMENTS_FIT_PERCENT = 40, SEGMENTS_FIT_LEAST = 1 << 16 };
 
+/* And this part is set aside. */
+enum { SEGMENTS_ASIDE_PERCENT = 20 };
+
 struct segment_file {
     struct output output;
     struct instruction_writer writer;
@@ -91,6 +94,7 @@ static struct segment_file *segment_file_open(struct segments *segments, uint64_
     segments_fail(segments,
                   error_is_set(&file->output.error) ? &file->output.error : &file->writer.error);
     segment_file_close(file);
+    unlinkat(segments->directory, name, 0);
     return NULL;
 }
 
@@ -125,14 +129,25 @@ static bool segment_end(struct segments *segments, enum instruction_status statu
     return good;
 }
 
-void segments_drop_first(struct segments *segments)
+static void segment_remove(const struct segments *segments, const struct segment *segment)
 {
     char name[SEGMENT_NAME_BYTES];
     for (unsigned is_join = 0; is_join < 2; is_join++)
-        unlinkat(segments->directory, segment_name(name, segments->list[0].number, is_join), 0);
+        unlinkat(segments->directory, segment_name(name, segment->number, is_join), 0);
+}
+
+void segments_drop_first(struct segments *segments)
+{
+    segment_remove(segments, &segments->list[0]);
     segments->bytes -= segments->list[0].bytes;
     segments->count--;
     memmove(segments->list, segments->list + 1, segments->count * sizeof *segments->list);
+}
+
+static void segments_drop_older(struct segments *segments)
+{
+    while (segments->older_count > 0)
+        segment_remove(segments, &segments->older[--segments->older_count]);
 }
 
 /* All but the last one, which is being written, may go. */
@@ -144,6 +159,7 @@ static void segments_drop_old(struct segments *segments)
             (now > segments->keep_ns && segments->list[1].start_ns <= now - segments->keep_ns) ||
             (segments->max_bytes > 0 && segments->bytes > segments->max_bytes)))
         segments_drop_first(segments);
+    if (now - segments->list[0].start_ns >= segments->older_ns) segments_drop_older(segments);
 }
 
 /* ---- the beginning of one ---- */
@@ -189,7 +205,8 @@ static bool segments_turn_to(struct segments *segments, struct segment_file *nex
     bool good = segment_end(segments, INSTRUCTION_STATUS_CUT);
     segments->file = next;
     segments_append(segments, segments->next_number);
-    good = good && join_write(segments, segments->next_number++, rows, live);
+    good = good && join_write(segments, segments->next_number, rows, live);
+    segments->next_number++;
     segments->base_bytes = segment_file_bytes(next->fd);
     free(rows);
     return good;
@@ -235,15 +252,38 @@ void segments_grow(struct segments *segments, uint64_t most)
     segments->max_bytes = most > 0 && (bytes == 0 || bytes > most) ? most : bytes;
 }
 
+/* Of what there is and what was set aside before: what lasts longer. The last two may end where they
+ * could not be written, which may be at their beginning: so the one before stays, too, unless they are
+ * large. */
+static void segments_set_aside(struct segments *segments)
+{
+    const uint64_t now = segments->follow->copy.ns, had = segments->bytes;
+    while (segments->count > 3 && segments->bytes > had * SEGMENTS_ASIDE_PERCENT / 100)
+        segments_drop_first(segments);
+    while (segments->count > 0 && segments->bytes > had / 2)
+        segments_drop_first(segments);
+    const uint64_t ns = segments->count > 0 ? now - segments->list[0].start_ns : 0;
+    if (ns >= segments->older_ns || segments->older_count == 0) {
+        segments_drop_older(segments);
+        memcpy(segments->older, segments->list, segments->count * sizeof *segments->list);
+        segments->older_count = segments->count;
+        segments->older_ns = ns;
+        segments->count = 0;
+    }
+    segments_remove(segments);
+    segments->bytes = 0;
+}
+
 bool segments_restart(struct segments *segments)
 {
-    const uint64_t had = segments->bytes + segment_file_bytes(segments->file->fd);
+    const uint64_t last = segment_file_bytes(segments->file->fd), had = segments->bytes + last;
     uint32_t *rows;
     uint64_t live;
     segments->follow->copy.writer = NULL;
     segment_file_close(segments->file);
     segments->file = NULL;
-    segments_remove(segments);
+    segments_count_bytes(segments, last);
+    segments_set_aside(segments);
     segments->error = (struct error){.kind = NULL};
     segments_fit(segments, had * SEGMENTS_FIT_PERCENT / 100);
     struct segment_file *next = segment_file_open(segments, segments->next_number);
@@ -297,6 +337,32 @@ void segments_remove(struct segments *segments)
         segments_drop_first(segments);
 }
 
+bool segments_take_older(struct segments *segments)
+{
+    segments_remove(segments);
+    segments->is_finished = false;
+    segments->count = segments->older_count;
+    segments->older_count = 0;
+    memcpy(segments->list, segments->older, segments->count * sizeof *segments->list);
+    return segments->count > 0;
+}
+
+/* Before a segment that began anew others were set aside. Only the last one may have no .join because
+ * its keeper was killed. */
+static void segments_find_older(struct segments *segments)
+{
+    char name[SEGMENT_NAME_BYTES];
+    size_t i = segments->count - 1;
+    while (--i > 0)
+        if (faccessat(segments->directory, segment_name(name, segments->list[i].number, true), F_OK,
+                      0) != 0)
+            break;
+    segments->older_count = i;
+    segments->count -= i;
+    memcpy(segments->older, segments->list, i * sizeof *segments->list);
+    memmove(segments->list, segments->list + i, segments->count * sizeof *segments->list);
+}
+
 static int segment_order(const void *one, const void *other)
 {
     const struct segment *a = one, *b = other;
@@ -317,5 +383,6 @@ bool segments_find(struct segments *segments)
     }
     closedir(directory);
     qsort(segments->list, segments->count, sizeof *segments->list, segment_order);
+    if (segments->count > 1) segments_find_older(segments);
     return segments->count > 0;
 }

@@ -8,6 +8,9 @@
  * object is that was alive when the segment began: 4 bytes for each by its index, the index then.
  * So segments can be put together (joined.h).
  *
+ * Where the disk was full, the latest of what was there is set aside, and a base begins anew: those of
+ * before and after do not go together. Once as much has come after it, it goes.
+ *
  * Bounds   keep_ns of the stream's time, and a tenth more; `max_bytes`, and a segment more, unless
  *          what is alive takes more already.
  * Threads  one at a time. */
@@ -41,7 +44,10 @@ struct segments {
 
     struct segment list[SEGMENTS_MAX]; /* the oldest first; the last one is being written */
     size_t count;
-    uint64_t bytes, peak_bytes;       /* on disk */
+    uint64_t bytes, peak_bytes;         /* on disk */
+    struct segment older[SEGMENTS_MAX]; /* that were set aside */
+    size_t older_count;
+    uint64_t older_ns;                /* how long they last */
     struct error error;               /* the first one; nothing is written after it */
     bool is_finished;                 /* segments_finish() has been successful */
     struct instruction_totals totals; /* of the latest one that was finished */
@@ -65,8 +71,8 @@ bool segments_turn_for(struct segments *segments);
 /* Begins another one in any case, so that all before it are finished. */
 bool segments_turn(struct segments *segments);
 
-/* After an error: removes all segments, and begins anew with a base, and fewer bytes. False: there is
- * another error. */
+/* After an error: sets segments aside, removes the others, and begins anew with a base, and fewer bytes.
+ * False: there is another error. */
 bool segments_restart(struct segments *segments);
 
 /* Doubles the bytes that are kept, if the disk has room for that, up to `most` (0: without end). */
@@ -74,6 +80,9 @@ void segments_grow(struct segments *segments, uint64_t most);
 
 /* Finishes the last one. */
 bool segments_finish(struct segments *segments, enum instruction_status status);
+
+/* Removes all of the list, and has those there that were set aside. False: there are none. */
+bool segments_take_older(struct segments *segments);
 
 /* Finds those that another keeper has left in the directory, the latest SEGMENTS_MAX. False: none. */
 bool segments_find(struct segments *segments);

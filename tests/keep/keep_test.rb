@@ -178,7 +178,7 @@ def sums(pprof)
   types.zip(values.transpose.map(&:sum)).to_h.merge('default' => texts[profile[14][0]])
 end
 
-plan 18
+plan 19
 
 $slow = []
 slow_test 'a condition that becomes true has a trace written' do
@@ -369,6 +369,25 @@ test 'a keeper that is killed harms nobody, and record says so' do
   gap = trace.made.any? { |made| made.each_cons(2).any? { |a, b| b != (a + 1) % CYCLE } }
   left = Dir['*.keep'] + Dir['*.spool']
   raise Failure, "#{trace.calls} calls, #{left}" if gap || trace.calls.zero? || left != []
+end
+
+# A limit for the keeper's files is what a full disk is; its messages go to a file here, too.
+test 'where nothing more can be written, what was kept stays, and becomes a trace later' do
+  recorder = record
+  process = process_of(recorder, 1000)
+  wait_until('segments') { File.exist?("#{FILE}.keep/12.lz4") }
+  keeper = keeper_of(recorder)
+  system('prlimit', '--pid', keeper.to_s, '--fsize=1')
+  wait_until('the end of the keeper') { !File.exist?("/proc/#{keeper}") }
+  made = done
+  wait_until('more objects') { done > made + 1000 }
+  Process.kill(:KILL, process)
+  raise Failure, File.read('err') if ended(recorder) != 137 || File.exist?(FILE)
+
+  system(bin('malloctape-keep'), '--rescue', '-o', FILE, "#{FILE}.keep", err: 'err')
+  trace = kept
+  gap = trace.made.any? { |made| made.each_cons(2).any? { |a, b| b != (a + 1) % CYCLE } }
+  raise Failure, "#{trace.calls} calls: #{File.read('err')}" if gap || trace.calls < 1000 || Dir['*.keep'] != []
 end
 
 test 'without its directory the keeper ends, and harms nobody' do
