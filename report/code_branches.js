@@ -45,7 +45,8 @@ function codeDown(model, numbers) {
   );
 }
 
-// Each node has the branches it is on: pairs of where the path begins, and how far it has come.
+// Each node has the branches it is on: pairs of what the path brings, and how far it has come. It begins
+// where the table counts it.
 function codeUp(model, numbers) {
   const nodesOf = (paths) => (parent) => {
     const groups = new Map();
@@ -70,7 +71,14 @@ function codeUp(model, numbers) {
     );
   };
   const paths = model.branches
-    .map((at) => ({ at, sides: codeSides(numbers, at, 'branchOwn') }))
+    .map((branch) => ({
+      at: codeOwnBranch(
+        branch,
+        ({ parent }) => parent,
+        (one) => model.isOwner[one.function] === 1,
+      ),
+      sides: codeSides(numbers, branch, 'branchOwn'),
+    }))
     .filter(({ sides }) => sides.some((value) => value !== 0));
   return codeNode({ name: 'all', function: -1, sides: numbers.map(({ all }) => all) }, null, nodesOf(paths));
 }

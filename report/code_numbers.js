@@ -110,6 +110,25 @@ function codeMergeTrees(sides) {
   return { roots, branches };
 }
 
+// By function: whether objects count for it; those of libraries and of what wraps malloc count for their
+// callers.
+function codeOwners(sides, functions) {
+  const is = new Uint8Array(functions.length);
+  for (const { code, ofRow } of sides)
+    for (const { key } of MEASURES)
+      code.rows[key]?.forEach((value, row) => {
+        if (value > 0) is[ofRow[row]] = 1;
+      });
+  return is;
+}
+
+// The branch that the objects of a branch count for; `parentOf(branch)`: null if it is outermost.
+function codeOwnBranch(branch, parentOf, isOwner) {
+  let at = branch;
+  while (at !== null && !isOwner(at)) at = parentOf(at);
+  return at ?? branch;
+}
+
 // Names of functions that an interpreter runs.
 const codeInterpreted = new Set();
 
@@ -148,10 +167,20 @@ function codeModel(codes) {
     side.functions = side.code.tree.name.map((name) => functionOf(areRows ? name : `\0${name}`, name, areRows));
     side.isOutermost = codeOutermost(side.code.tree, side.functions);
   }
+  const isOwner = codeOwners(sides, functions);
+  for (const side of sides)
+    side.ownBranch = side.functions.map((_, i) =>
+      codeOwnBranch(
+        i,
+        (at) => side.code.tree.parent[at],
+        (at) => isOwner[side.functions[at]] === 1,
+      ),
+    );
   const times = sides.map(({ code }) => code.times).filter((one) => one?.end_call.length > 1);
   return {
     sides,
     functions,
+    isOwner,
     ...codeMergeTrees(sides),
     isTimed: times.length === sides.length,
     measures: MEASURES.filter(
@@ -231,7 +260,7 @@ function codeNumbersOfSide(model, side, view) {
   const total = new Float64Array(model.functions.length);
   if (counts)
     branchOwn.forEach((value, i) => {
-      own[functions[i]] += value;
+      own[functions[side.ownBranch[i]]] += value;
     });
   else
     values(code.rows, 'rows').forEach((value, row) => {

@@ -21,7 +21,7 @@ MAIN = [function('main')].freeze
 SERVE = [function('serve'), *MAIN].freeze
 LEAKS = [function('malloc'), function('leaks'), *SERVE].freeze
 PARSES = [function('malloc'), function('table<std::pair<leaks, int> >::parses'), *SERVE].freeze
-CACHE = [function('malloc'), Function.new('cache', '/src/a&b#c/cache.c', 7), function('load'), *MAIN].freeze
+CACHE = [function('malloc'), function('std::make'), Function.new('cache', '/src/a&b#c/cache.c', 7), function('load'), *MAIN].freeze
 
 # In each of four quarters of the time: what is made, and whether it stays.
 def record
@@ -91,9 +91,9 @@ Dir.mktmpdir do |directory|
         [got['by_own'].first(3), got['by_total'].first(2)],
         [texts.(by_own), texts.([['main', own.values.sum], ['serve', serve]])]
   check 'sorted the other way, and by name', got.values_at('rising', 'by_name', 'sorted_how').map(&:last) + got['by_name'],
-        ['main', parses, 'none'] + %w[cache leaks load main serve] + [parses]
+        ['main', parses, 'none'] + %w[cache leaks load main serve std::make] + [parses]
   check 'filtered by numbers', got.values_at('filtered', 'between', 'wrong_filter', 'unfiltered'),
-        [['cache'], ['cache', 'leaks', parses], ['true', 6], 6]
+        [['cache'], ['cache', 'leaks', parses], ['true', 7], 7]
   check 'a search looks at names, and at arguments of templates if asked',
         got.values_at('searched', 'in_arguments', 'search_left'), [['leaks'], served, ['', 'TR']]
   check 'all numbers beside each other', got['other_numbers'] > 12, true
@@ -107,9 +107,9 @@ Dir.mktmpdir do |directory|
   check 'lines are links to an editor, once one is chosen', got.values_at('no_link', 'link', 'link_of_row'),
         [nil, *['vscode://file/src/a%26b%23c/cache.c:7'] * 2]
   check 'only what goes through a function, or does not', got.values_at('only', 'not_only', 'without'),
-        [[*served, 'main', 'serve'], 6, %w[cache load main]]
+        [[*served, 'main', 'serve'], 7, %w[cache load main std::make]]
 
-  # --- the tree and the graph ---
+  # --- the tree and the graph: what a library makes counts for who calls it ---
   check 'a tree that is opened by keys', got.values_at('slash', 'tree', 'opened', 'closed', 'opened_again'),
         ['find a function', %w[▾main ▸serve ▸load], ['▾main', '▾serve', *served, '▸load'], ['▸main'],
          ["#{bytes_text(serve)}51 %▾serve", 'true']]
@@ -118,14 +118,14 @@ Dir.mktmpdir do |directory|
   check 'the flame graph, both ways up', got.values_at('flame', 'inverted_flame').map { |names| names.first(4) },
         [%w[all main load cache], %w[all cache load main]]
   check 'keys in it', got.values_at('flame_keys', 'flame_back', 'next_measure'),
-        [["serve: #{bytes_text(serve)}, 51 %", 'serve', false], [7, true], 'objects made']
+        [["serve: #{bytes_text(serve)}, 51 %", 'serve', false], [8, true], 'objects made']
   # --- a stretch of time ---
   check 'what held most over time', got['held'], %w[cache leaks]
   check 'a part of the time, by sliders', got.values_at('first_half', 'third_quarter'),
         [texts.([[parses, 20 * 2000], ['leaks', own['leaks']]]), texts.([['cache', own['cache']], [parses, 10 * 2000]])]
   less = "−#{bytes_text(own['cache'])}"
   check 'what it grew and shrank by, in the tree, too', got.values_at('grown', 'shrunk', 'shrunk_in_tree'),
-        [texts.([['cache', own['cache']]]), [['cache', less]], [['▾main', less], ['▾load', less], ['cache', less]]]
+        [texts.([['cache', own['cache']]]), [['cache', less]], [['▾main', less], ['▾load', less], ['▾cache', less], ['std::make', less]]]
   check 'what is of one moment says so', got['other_measure'], 'This number is of the whole time.'
   check 'a part of the time, by a drag; and all of it again', got.values_at('dragged', 'whole_again'),
         [[[10, 20], texts.([[parses, 10 * 2000]])], 3]
