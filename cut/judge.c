@@ -14,8 +14,7 @@
 #include "common/error.h"
 
 #define JUDGE_LIMIT_S   60.0
-#define JUDGE_RSS_LEAST 262144.0 /* bytes more than FACTOR times: less is no difference */
-#define JUDGE_TRIES     3        /* of a time, of which the least counts */
+#define JUDGE_TRIES     3 /* of a time, of which the least counts */
 
 /* ---- what is asked ---- */
 
@@ -39,7 +38,8 @@ static bool judge_take_allocator(struct judge_allocator *allocator, const char *
 bool judge_parse(struct judge *judge, const char *text, char *why, size_t why_bytes)
 {
     char first[512] = "", second[512] = "", rest[2];
-    *judge = (struct judge){.command = text, .limit_s = JUDGE_LIMIT_S};
+    *judge = (struct judge){
+        .command = text, .limit_s = JUDGE_LIMIT_S, .least_bytes = JUDGE_RSS_LEAST};
     if (!installed_find_program(&judge->replay, "replay"))
         return error_explain(why, why_bytes, "%s not found", judge->replay.path);
     if (sscanf(text, "crash %511s %1s", first, rest) == 1) {
@@ -138,7 +138,7 @@ static bool judge_is_more(const struct judge *judge, const char *path)
             if (number < 0) return false;
             if (numbers[i] < 0 || number < numbers[i]) numbers[i] = number;
         }
-    return numbers[0] > judge->factor * numbers[1] + (of_time ? 0 : JUDGE_RSS_LEAST);
+    return numbers[0] > judge->factor * numbers[1] + (of_time ? 0 : judge->least_bytes);
 }
 
 /* A signal, a promise that was broken, or too long; a replay that only cannot begin is none. */

@@ -2,7 +2,8 @@
  *
  *   a command with %s      its exit status is 0
  *   rss A B F              peak RSS under allocator A is more than F times that under B, both less
- *                          what the allocator takes before the first call, and 256 KiB
+ *                          what the allocator takes before the first call, and 256 KiB, or 4 MiB if
+ *                          the whole trace shows as much: a small part shows other things by less
  *   time A B F             the same of the time
  *   crash A                a replay under A crashes, is refused by --check, or hangs
  *
@@ -20,6 +21,9 @@
 #include "launch/installed.h"
 #include "launch/process.h"
 
+#define JUDGE_RSS_LEAST 262144.0
+#define JUDGE_RSS_MOST  4194304.0
+
 enum judge_of { JUDGE_COMMAND, JUDGE_RSS, JUDGE_TIME, JUDGE_CRASH };
 
 struct judge_allocator {
@@ -32,6 +36,7 @@ struct judge {
     const char *command;
     struct judge_allocator allocators[2];
     double factor;
+    double least_bytes; /* of RSS: more than FACTOR times by so much; less is no difference */
     double limit_s; /* of one replay, or of the command */
     struct installed replay;
 };

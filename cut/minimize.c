@@ -42,13 +42,25 @@ static bool minimize_read_earlier(const struct minimize_options *options, uint64
     return good;
 }
 
+/* Whether the trace shows it; if so, as clearly as it can. */
+static bool minimize_shows(struct small_search *search)
+{
+    struct judge *judge = search->judge;
+    double least = judge->of == JUDGE_RSS ? JUDGE_RSS_MOST : JUDGE_RSS_LEAST;
+    for (; least >= JUDGE_RSS_LEAST && !process_interrupted(); least /= 4) {
+        judge->least_bytes = least;
+        if (small_search_shows(search)) return true;
+    }
+    return false;
+}
+
 /* Goes on from what an earlier run has left, if that still shows it. */
 static void minimize_go_on(struct small_search *search, const struct minimize_options *options)
 {
     struct small_trace earlier, whole = *search->trace;
     if (!minimize_read_earlier(options, search->calls, &earlier)) return;
     *search->trace = earlier;
-    if (small_search_shows(search)) {
+    if (minimize_shows(search)) {
         if (!options->quiet)
             printable_say(stderr, "goes on from %s, of %" PRIu64 " calls", options->output,
                           small_trace_calls(&earlier));
@@ -62,7 +74,7 @@ static void minimize_go_on(struct small_search *search, const struct minimize_op
 static int minimize_search(struct small_search *search, const struct minimize_options *options)
 {
     minimize_go_on(search, options);
-    if (search->accepted == 0 && !small_search_shows(search))
+    if (search->accepted == 0 && !minimize_shows(search))
         return process_interrupted()
                    ? PROGRAM_FAILED
                    : cli_fail(&cli_cut, "%s: the trace itself does not show it", options->trace);

@@ -375,6 +375,7 @@ static size_t small_list_parts(const struct small_trace *trace, uint64_t parts,
     const uint64_t objects = trace->objects_count;
     size_t count = 0;
     to[count++] = (struct small_change){.what = SMALL_KEEP_SAMPLE, .value = parts};
+    to[count++] = (struct small_change){.what = SMALL_KEEP_LARGER, .value = parts};
     count += small_parts_of_sizes(trace, parts, to + count);
     for (uint64_t lane = 0;
          parts == PARTS_LEAST && trace->lanes > 1 && lane < trace->lanes && lane < PARTS_MOST;
@@ -405,7 +406,7 @@ static bool small_keep_one(struct small_search *search, const struct small_chang
  * first, then those that keep a 16th, a quarter, a half. */
 static bool small_part(struct small_search *search)
 {
-    struct small_change candidates[3 * PARTS_MOST + 1];
+    struct small_change candidates[3 * PARTS_MOST + 2];
     bool changed = false;
     for (uint64_t parts = PARTS_MOST; parts >= PARTS_LEAST;) {
         const struct small_trace *trace = search->trace;
@@ -426,8 +427,8 @@ static bool small_part(struct small_search *search)
 
 static bool small_round(struct small_search *search)
 {
-    bool changed = small_shorten(search);
-    changed |= small_part(search);
+    bool changed = small_part(search);
+    changed |= small_shorten(search);
     changed |= small_lanes(search, SMALL_DROP_LANE);
     changed |= small_kinds(search);
     changed |= small_divide_sizes(search);

@@ -15,7 +15,7 @@
 
 struct small_search {
     struct small_trace *trace;
-    const struct judge *judge;
+    struct judge *judge;
     const struct process_directory *directory;
     const char *output;
     uint64_t calls;   /* of the trace as it was given */

@@ -185,6 +185,8 @@ uint64_t small_trace_calls(const struct small_trace *trace)
 
 /* ---- changes ---- */
 
+#define SMALL_LARGEST (UINT64_C(1) << 30) /* no larger size is multiplied */
+
 static bool small_is_in(const struct small_change *change, const struct small_call *call)
 {
     return call->object != SMALL_NONE && call->object >= change->from && call->object < change->to;
@@ -195,6 +197,11 @@ static bool small_has_size(const struct small_trace *trace, const struct small_c
 {
     const uint64_t size = trace->objects[call->object].first_size;
     return size >= change->from && size <= change->to;
+}
+
+static bool small_is_sampled(const struct small_change *change, const struct small_call *call)
+{
+    return (call->object * UINT32_C(2654435761) >> 8) % change->value == 0;
 }
 
 static bool small_is_realloc(const struct small_call *call)
@@ -248,8 +255,10 @@ static bool small_change_call(const struct small_trace *trace, const struct smal
     case SMALL_KEEP_OBJECTS: return !has_object || is_in;
     case SMALL_KEEP_SIZES: return !has_object || small_has_size(trace, change, call);
     case SMALL_KEEP_LANE: return !has_object || trace->objects[call->object].lane == change->value;
-    case SMALL_KEEP_SAMPLE:
-        return !has_object || (call->object * UINT32_C(2654435761) >> 8) % change->value == 0;
+    case SMALL_KEEP_SAMPLE: return !has_object || small_is_sampled(change, call);
+    case SMALL_KEEP_LARGER:
+        if (has_object && call->size < SMALL_LARGEST) call->size *= change->value;
+        return !has_object || small_is_sampled(change, call);
     }
     return true;
 }

@@ -70,7 +70,8 @@ enum small_what {
     SMALL_KEEP_OBJECTS, /* from `from` up to `to` - 1; and all without one, as in the next ones */
     SMALL_KEEP_SIZES,   /* objects that are made with `from` to `to` bytes */
     SMALL_KEEP_LANE,    /* objects that lane `value` makes */
-    SMALL_KEEP_SAMPLE   /* one of `value` objects, without a pattern */
+    SMALL_KEEP_SAMPLE,  /* one of `value` objects, without a pattern */
+    SMALL_KEEP_LARGER   /* the same, `value` times as large */
 };
 
 struct small_change {

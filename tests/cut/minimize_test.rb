@@ -20,7 +20,7 @@ def shows(first, second) = "#{MALLOCTAPE} dump --only-calls %s | sed -n '/^#{fir
 
 def json_of(path) = JSON.parse(output_of({}, MALLOCTAPE, 'info', '--json', '-', path))
 
-plan 12
+plan 14
 
 Dir.mktmpdir('malloctape-minimize') do |directory|
   Dir.chdir(directory)
@@ -68,6 +68,29 @@ Dir.mktmpdir('malloctape-minimize') do |directory|
     [built, status&.success? ? ran : 'failed']
   }.transpose
   report ran.all?(/\Apeak RSS [1-9]\d* KiB/), 'a C program, without warnings, that prints RSS, also of no calls', [*built, *ran]
+
+  File.write('tasks.h', <<~C)
+    #include <dirent.h>
+    #include <stdio.h>
+    static int tasks(void)
+    {
+        int count = -2; /* . and .. */
+        for (DIR *all = opendir("/proc/self/task"); readdir(all) != NULL;)
+            count++;
+        return printf("%d threads\\n", count);
+    }
+    #define printf(...) (printf(__VA_ARGS__), tasks())
+  C
+  output_of({}, MALLOCTAPE, 'export', '-q', '--to', 'c', 'whole', '-o', 'bug.c')
+  output_of({}, *%w[cc -std=c11 -O1 -pthread -include tasks.h bug.c -o program])
+  threads = output_of({}, './program')[/(\d+) threads/, 1].to_i
+  report threads == json_of('whole')['lanes'] + 1, 'its threads stay to the end, as those of the program', [threads.to_s]
+
+  # What takes the bytes of hundreds of objects, few large ones show.
+  bytes = "#{MALLOCTAPE} report --json - %s | grep -qE 'peak_live.: ([5-9][0-9]{5}|[0-9]{7})'"
+  _, errors, status = cut('many', 'large', '--minimize', bytes)
+  large = calls_of('large').grep(/^malloc /)
+  report status.success? && large.size == 1, 'fewer objects, but larger', [errors, *large]
 
   cut('whole', 'thin', '--thin', '4')
   thin = json_of('thin')['events']
