@@ -72,7 +72,7 @@ is_killed() {
     done
     kill -9 "$program"
     wait "$program" 2>/dev/null || true
-    ordered sparse.raw && has_touched 3221225472 400 530 && [ "$(peak)" -lt 24 ]
+    ordered sparse.raw && has_touched 402653184 400 530 && [ "$(peak)" -lt 24 ]
 }
 
 # Not every one of many is looked at, and all are taken to be like those that are.

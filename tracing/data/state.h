@@ -289,6 +289,9 @@ struct residency_looks {
     uint64_t spent_ns;        /* how long that has taken in all, */
     uint64_t brief_ns;        /* the latest without details, */
     uint64_t ns_per_mib;      /* and the latest with details, by MiB of RSS; 0: not known */
+    uint64_t shared_bytes;    /* what of RSS is of files or of shared memory, as the kernel says, */
+    uint64_t known_bytes;     /* and when it looked through the areas of files that are */
+    uint32_t known;           /* in `memory`: so many */
     bool is_refused;          /* that was told */
 };
 

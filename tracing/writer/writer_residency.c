@@ -1,7 +1,8 @@
 /* writer_residency - what of the address space is resident (FORMAT.md 4.6).
  *
  *   brief      /proc/self/maps says which areas there are; mincore() which pages of memory without a
- *              file are resident, and /proc/self/pagemap which pages of files: 1 to 20 us a MiB
+ *              file are resident, 1 us a MiB, and /proc/self/pagemap which pages of files, 20 us a MiB:
+ *              the latter only when there are others of files than before
  *   detailed   /proc/self/smaps, for which the kernel goes through all pages: 50 to 130 us a MiB
  *
  * Looks together may take one part in 200 of the process's time, and some milliseconds more. */
@@ -18,7 +19,7 @@
 
 /* What looks may take: one part in so many of the time since the start, and this. */
 #define RESIDENCY_ONE_IN          200
-#define RESIDENCY_ALLOWANCE_NS    UINT64_C(50000000)
+#define RESIDENCY_ALLOWANCE_NS    UINT64_C(4000000)
 /* One look, as the program cannot map meanwhile. */
 #define RESIDENCY_DETAILED_MAX_NS UINT64_C(50000000)
 /* Before anything was measured. */
@@ -34,11 +35,19 @@
 #define RESIDENCY_PAGES         4096u
 #define RESIDENCY_PAYLOAD_BYTES (512u * 1024)
 #define RESIDENCY_RUNS_MAX      2048u
+#define RESIDENCY_KNOWN_MAX     1024u
+
+/* What was found of the area of a file. */
+struct residency_known {
+    uint64_t start, end, inode, resident;
+};
+
 struct residency_memory {
     char text[RESIDENCY_TEXT_BYTES + 1];
     uint8_t resident[RESIDENCY_PAGES];
     uint64_t entries[RESIDENCY_PAGES]; /* of pagemap */
     struct residency_run runs[RESIDENCY_RUNS_MAX];
+    struct residency_known known[RESIDENCY_KNOWN_MAX];
     char name[RESIDENCY_NAME_BYTES_MAX], latest_name[RESIDENCY_NAME_BYTES_MAX];
     uint8_t payload[RESIDENCY_PAYLOAD_BYTES];
 };
@@ -46,15 +55,19 @@ struct residency_memory {
 /* Areas with more pages are not looked through in a brief look: it would take too long. */
 #define RESIDENCY_AREA_PAGES_MAX ((uint64_t)4 << 20)
 #define RESIDENCY_FILE_PAGES_MAX ((uint64_t)256 << 10)
+/* What is of files must have changed by so much before these are looked through again. The kernel's own
+ * count is off by some pages for each processor. */
+#define RESIDENCY_KNOWN_APART    (UINT64_C(256) << 10)
 /* So many pages of the shadow table are looked at for one area. */
 #define RESIDENCY_HEAP_PAGES     16384
 
 /* One look. */
 struct residency_look {
     struct residency_memory *memory;
-    const struct residency_looks *files;
+    struct residency_looks *files;
     uint64_t page_bytes;
     uint64_t file_pages; /* of files, that were looked through */
+    uint32_t known; /* the next one of memory->known; files->known: they are being looked through */
     bool detailed;
     bool is_beginning; /* mappings are written, of areas that are there when recording begins */
     /* The text: lines are taken from `next` on. */
@@ -212,6 +225,40 @@ static void residency_look_through(struct residency_look *look, const struct res
     }
 }
 
+/* ---- areas of files ---- */
+
+/* Of a brief look at a peak; another one looks through all. */
+static void residency_begin_files(struct residency_looks *looks, bool may_know)
+{
+    const uint64_t now = looks->shared_bytes, then = looks->known_bytes;
+    if (may_know && (now > then ? now - then : then - now) <= RESIDENCY_KNOWN_APART) return;
+    looks->known = 0;
+    looks->known_bytes = now;
+}
+
+/* Whether it is known what is resident of the area; areas come in order. */
+static bool residency_recall(struct residency_look *look, struct residency_area *area)
+{
+    const struct residency_known *known = look->memory->known;
+    while (look->known < look->files->known && known[look->known].start < area->start)
+        look->known++;
+    if (look->known == look->files->known || known[look->known].start != area->start ||
+        known[look->known].end != area->end || known[look->known].inode != area->inode)
+        return false;
+    area->resident = known[look->known].resident;
+    return true;
+}
+
+/* While files are looked through for the first time: one that comes later is looked through each time. */
+static void residency_remember(struct residency_look *look, const struct residency_area *area)
+{
+    struct residency_looks *looks = look->files;
+    if (look->known != looks->known || looks->known == RESIDENCY_KNOWN_MAX) return;
+    look->memory->known[looks->known++] =
+        (struct residency_known){area->start, area->end, area->inode, area->resident};
+    look->known = looks->known;
+}
+
 /* What is resident of an area, if it is not known yet, and where, if only part of it is. */
 static uint64_t residency_find_pages(struct residency_look *look, struct residency_area *area)
 {
@@ -222,9 +269,11 @@ static uint64_t residency_find_pages(struct residency_look *look, struct residen
         return 0;
     if (count > RESIDENCY_AREA_PAGES_MAX || (!look->detailed && !(area->protection & 15u)))
         return 0;
+    if (area->has_file && residency_recall(look, area)) return 0;
     if (area->has_file && (look->file_pages += count) > RESIDENCY_FILE_PAGES_MAX) return 0;
     residency_look_through(look, area, &pages);
     if (!look->detailed) area->resident = pages.resident * kib;
+    if (area->has_file) residency_remember(look, area);
     area->has_runs = !area->has_file && pages.resident > 0 && pages.resident < count &&
                      pages.count <= RESIDENCY_RUNS_MAX;
     area->runs = area->has_runs ? pages.count : 0;
@@ -383,6 +432,7 @@ static void residency_take_look(struct writer *writer, enum residency_why why, b
                                   .file = detailed ? looks->smaps : looks->maps};
     if (!look.memory) return;
     look.at = look.memory->payload;
+    residency_begin_files(looks, why == RESIDENCY_PEAK);
     writer_drain_cells(writer, spool_cells_taken(&writer->spool.cells));
     writer_look_at_large(writer);
     if (look.file < 0 || !residency_read(&look)) return residency_refuse(writer);

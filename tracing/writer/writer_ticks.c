@@ -22,6 +22,7 @@ static void writer_ticks_read_statm(struct writer *writer)
     writer->vm_size_bytes = resident != NULL ? text_read_decimal(text) * page_bytes : 0;
     writer->tick.rss_bytes = resident != NULL ? text_read_decimal(resident + 1) * page_bytes : 0;
     writer->rss_shared_bytes = shared != NULL ? text_read_decimal(shared + 1) * page_bytes : 0;
+    writer->residency.shared_bytes = writer->rss_shared_bytes;
 }
 
 static void look_at_memory(struct writer *writer)
