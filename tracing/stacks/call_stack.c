@@ -486,6 +486,7 @@ static void forget_others(const struct malloctape_lane *lane, struct stack_walk 
     forget_all(walk);
     walk->time = stack_table_time();
     walk->recording = recording.number;
+    unwind_memory_forget_objects(&walk->memory);
     /* The stack of the thread before may be gone. */
     if (walk->thread_id != thread_id) unwind_memory_forget(&walk->memory);
     walk->thread_id = thread_id;

@@ -43,9 +43,18 @@ struct interpreter_number {
 };
 #define INTERPRETER_NUMBERS 512u
 
+/* What has been read of a code object in this stack. */
+struct interpreter_read {
+    uintptr_t code;
+    uint64_t hash;
+    uint32_t first;
+};
+#define INTERPRETER_READS 16u
+
 /* A lane's, of which interpreter_...c uses what it needs; all zero at first. */
 struct interpreter_memory {
     struct interpreter_number numbers[INTERPRETER_NUMBERS];
+    struct interpreter_read reads[INTERPRETER_READS];
     uint8_t text[512]; /* to work in, as stacks are small */
 };
 

@@ -242,6 +242,7 @@ struct python_walk {
     struct python_reader reader;
     struct interpreter_stack *stack;
     const struct interpreter_native *native;
+    uint32_t reads;     /* of code objects */
     bool is_placed;     /* the mark of the innermost run has been looked at, */
     uint32_t placed_at; /* and is where this native frame would have it */
 };
@@ -280,6 +281,26 @@ static inline bool python_read_frame(struct python_reader *reader, uintptr_t at,
     return piece != NULL;
 }
 
+/* By copies: of what recurs in a stack once. False: it cannot be read, or is no code object. */
+static __attribute__((noinline)) bool python_read_code(struct python_walk *walk, uintptr_t code,
+                                                       uint64_t *hash, uint32_t *traceable)
+{
+    struct interpreter_read *reads = walk->stack->memory.reads;
+    const uint32_t count = walk->reads < INTERPRETER_READS ? walk->reads : INTERPRETER_READS;
+    for (uint32_t i = 0; i < count; i++)
+        if (reads[i].code == code) {
+            *hash = reads[i].hash;
+            *traceable = reads[i].first;
+            return true;
+        }
+    if (!(walk->reader.code_type || python_learn_type(&walk->reader, code)) ||
+        !python_code_hash(&walk->reader, code, hash, traceable))
+        return false;
+    reads[walk->reads++ % INTERPRETER_READS] =
+        (struct interpreter_read){.code = code, .hash = *hash, .first = *traceable};
+    return true;
+}
+
 /* Adds the function of a frame. One whose first instructions have not been carried out is not there
  * yet for Python, and some such frames never are; but the innermost one may allocate. */
 static inline enum python_step python_add(struct python_walk *walk,
@@ -290,8 +311,7 @@ static inline enum python_step python_add(struct python_walk *walk,
     uint32_t traceable;
     if (!(walk->reader.is_direct &&
           python_code_hash_direct(&walk->reader, frame->code, &hash, &traceable)) &&
-        !((walk->reader.code_type || python_learn_type(&walk->reader, frame->code)) &&
-          python_code_hash(&walk->reader, frame->code, &hash, &traceable)))
+        !python_read_code(walk, frame->code, &hash, &traceable))
         return PYTHON_CUT;
     const int64_t at =
         (int64_t)(frame->instruction - (frame->code + python.layout.code.instructions));

@@ -337,6 +337,7 @@ static bool stack_table_module_of(struct malloctape_lane *lane, struct unwind_me
             atomic_add_acq_rel(&table->time, 1);
         }
     }
+    unwind_memory_forget_objects(memory);
     return unwind_learn(memory, object) && add_module(lane, memory, pc, object, number);
 }
 

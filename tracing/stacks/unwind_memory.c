@@ -28,58 +28,73 @@ static uintptr_t unwind_memory_page_of(uintptr_t address)
 }
 
 /* In place of the copy that has not been used for longest. */
-static void copy_in(struct unwind_memory *memory, uintptr_t from)
+static void copy_in(const struct unwind_memory *memory, struct unwind_copies *copies,
+                    uintptr_t from)
 {
-    uint32_t to = memory->copied;
-    if (to < UNWIND_COPIES) {
-        memory->copied++;
-    } else {
-        to = 0;
+    uint32_t to = 0;
+    if (copies->count < UNWIND_COPIES)
+        to = copies->count++;
+    else
         for (uint32_t i = 1; i < UNWIND_COPIES; i++)
-            if (memory->copies[i].used < memory->copies[to].used) to = i;
-    }
-    memory->copies[to] = (struct unwind_copy){
+            if (copies->copy[i].used < copies->copy[to].used) to = i;
+    copies->copy[to] = (struct unwind_copy){
         .from = from,
-        .bytes = (uint32_t)os_memory_copy(memory->thread_id, memory->copy[to], (const void *)from,
+        .bytes = (uint32_t)os_memory_copy(memory->thread_id, copies->bytes[to], (const void *)from,
                                           UNWIND_COPY_BYTES),
-        .used = ++memory->uses};
+        .used = ++copies->uses};
 }
 
 /* NULL: none of the copies has it. */
-static const uint8_t *copied_piece(struct unwind_memory *memory, uintptr_t from, size_t bytes)
+static const uint8_t *copied_piece(struct unwind_copies *copies, uintptr_t from, size_t bytes)
 {
-    for (uint32_t i = 0; i < memory->copied; i++) {
-        struct unwind_copy *copy = &memory->copies[i];
+    for (uint32_t i = 0; i < copies->count; i++) {
+        struct unwind_copy *copy = &copies->copy[i];
         const uintptr_t at = from - copy->from;
         if (at >= copy->bytes || bytes > copy->bytes - at) continue;
-        copy->used = ++memory->uses;
-        return memory->copy[i] + at;
+        copy->used = ++copies->uses;
+        return copies->bytes[i] + at;
     }
     return NULL;
 }
 
+static const uint8_t *piece_in(const struct unwind_memory *memory, struct unwind_copies *copies,
+                               uintptr_t from, size_t bytes)
+{
+    const uint8_t *piece = copied_piece(copies, from, bytes);
+    if (piece != NULL || bytes > UNWIND_COPY_BYTES) return piece;
+    copy_in(memory, copies, from);
+    return copied_piece(copies, from, bytes);
+}
+
 const uint8_t *unwind_memory_piece(struct unwind_memory *memory, uintptr_t from, size_t bytes)
 {
-    const uint8_t *piece = copied_piece(memory, from, bytes);
-    if (piece != NULL || bytes > UNWIND_COPY_BYTES) return piece;
-    copy_in(memory, from);
-    return copied_piece(memory, from, bytes);
+    return piece_in(memory, &memory->copies, from, bytes);
 }
 
 const uint8_t *unwind_memory_piece_below(struct unwind_memory *memory, uintptr_t from, size_t bytes)
 {
-    const uint8_t *piece = copied_piece(memory, from, bytes);
+    const uint8_t *piece = copied_piece(&memory->copies, from, bytes);
     if (piece != NULL || bytes > UNWIND_COPY_BYTES) return piece;
     const uintptr_t below = from + bytes - UNWIND_COPY_BYTES, page = unwind_memory_page_of(from);
-    copy_in(memory, below > page ? below : page);
+    copy_in(memory, &memory->copies, below > page ? below : page);
     return unwind_memory_piece(memory, from, bytes);
+}
+
+static bool copy_out(const uint8_t *piece, void *to, size_t bytes)
+{
+    if (piece != NULL) memcpy(to, piece, bytes);
+    return piece != NULL;
 }
 
 bool unwind_memory_copy(struct unwind_memory *memory, uintptr_t from, void *to, size_t bytes)
 {
-    const uint8_t *piece = unwind_memory_piece(memory, from, bytes);
-    if (piece != NULL) memcpy(to, piece, bytes);
-    return piece != NULL;
+    return copy_out(unwind_memory_piece(memory, from, bytes), to, bytes);
+}
+
+bool unwind_memory_copy_of_object(struct unwind_memory *memory, uintptr_t from, void *to,
+                                  size_t bytes)
+{
+    return copy_out(piece_in(memory, &memory->of_objects, from, bytes), to, bytes);
 }
 
 bool unwind_memory_copy_word(struct unwind_memory *memory, uintptr_t address, uintptr_t *word)

@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* What is copied at a time, and how many copies are kept in a walk. */
+/* What is copied at a time, and how many copies are kept. */
 #define UNWIND_COPY_BYTES 2048
 #define UNWIND_COPIES     8u
 
@@ -29,10 +29,15 @@ extern "C" {
 #define UNWIND_CALLS       1024u
 #define UNWIND_CALLS_ASKED (1u << 16)
 
-struct unwind_copy {
-    uintptr_t from;
-    uint32_t bytes;
-    uint32_t used; /* the time of its latest use */
+struct unwind_copies {
+    uint32_t count;
+    uint32_t uses; /* their time */
+    struct unwind_copy {
+        uintptr_t from;
+        uint32_t bytes;
+        uint32_t used; /* the time of its latest use */
+    } copy[UNWIND_COPIES];
+    uint8_t bytes[UNWIND_COPIES][UNWIND_COPY_BYTES];
 };
 
 /* All zero at first. */
@@ -41,21 +46,26 @@ struct unwind_memory {
     uintptr_t own_from,
         own_to;        /* the thread's own stack, as far as it is known; empty: not at all */
     int32_t thread_id; /* 0: the own stack has not been sought yet */
-    uint32_t copied;   /* how many copies there are in this walk */
-    uint32_t uses;     /* of copies: their time */
-    struct unwind_copy copies[UNWIND_COPIES];
     /* What is known of code: whether a call precedes an address (twice the address, and 1 if so);
      * and of pages, how often none did (the page, and that count). It may become untrue with the
      * code, so it is asked anew from time to time. */
     uint32_t calls_asked;
-    uint8_t copy[UNWIND_COPIES][UNWIND_COPY_BYTES];
+    /* Of this walk; and of what is in objects, as long as none is unloaded. */
+    struct unwind_copies copies, of_objects;
     uintptr_t calls[UNWIND_CALLS], pages[UNWIND_CALLS];
 };
 
 /* Another thread uses it from now on. What stays is looked at only when it has been filled anew. */
 static inline void unwind_memory_forget(struct unwind_memory *memory)
 {
-    memset(memory, 0, offsetof(struct unwind_memory, copy));
+    memset(memory, 0, offsetof(struct unwind_memory, copies));
+    memory->copies.count = memory->of_objects.count = 0;
+}
+
+/* An object may have been unloaded. */
+static inline void unwind_memory_forget_objects(struct unwind_memory *memory)
+{
+    memory->of_objects.count = 0;
 }
 
 /* Where `sp` is not in the own stack, as far as that is known: seeks it, and returns the end of what
@@ -66,7 +76,7 @@ uintptr_t unwind_memory_seek(struct unwind_memory *memory, uintptr_t sp);
 static inline void unwind_memory_begin(struct unwind_memory *memory, uintptr_t sp)
 {
     const bool is_own = sp - memory->own_from < memory->own_to - memory->own_from;
-    memory->copied = 0;
+    memory->copies.count = 0;
     memory->from = sp;
     memory->to = __builtin_expect(is_own, 1) ? memory->own_to : unwind_memory_seek(memory, sp);
 }
@@ -77,6 +87,10 @@ bool unwind_memory_is_stack(const struct unwind_memory *memory, uintptr_t addres
 /* Reads memory that may go at any time. False: it cannot be read, or is more than is copied at a
  * time. */
 bool unwind_memory_copy(struct unwind_memory *memory, uintptr_t from, void *to, size_t bytes);
+
+/* The same of an object's. */
+bool unwind_memory_copy_of_object(struct unwind_memory *memory, uintptr_t from, void *to,
+                                  size_t bytes);
 
 /* The same without another copy: valid until the next call. NULL: as above. */
 const uint8_t *unwind_memory_piece(struct unwind_memory *memory, uintptr_t from, size_t bytes);

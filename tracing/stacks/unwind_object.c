@@ -76,8 +76,9 @@ bool unwind_read(struct unwind_memory *memory, const struct unwind_object *objec
         memcpy(to, (const void *)from, bytes);
         return true;
     }
-    return from >= object->start && from < object->end && bytes <= object->end - from &&
-           unwind_read_text(memory, from, to, bytes);
+    if (from < object->start || from >= object->end || bytes > object->end - from) return false;
+    return os_memory_can_be_copied() ? unwind_memory_copy_of_object(memory, from, to, bytes)
+                                     : unwind_read_text(memory, from, to, bytes);
 }
 
 /* Nobody unloads the program. Its file cannot become shorter while it runs, but may always have been
