@@ -188,9 +188,10 @@ def check_fakes
   _, errors, status = Open3.capture3(MALLOCTAPE, 'verify', 'raw.lz4')
   report status.success? && $printed == "0\n", 'what may allocate is not asked in the middle of a call',
          [said, $printed, errors]
-  said = (1..2).map { |seed| [record(%w[-q --stacks=all], FAKE, 'garbage', seed.to_s), $printed] }
+  rounds = size(150, 3000)
+  said = (1..2).map { |seed| [record(%w[-q --stacks=all], FAKE, 'garbage', seed.to_s, rounds.to_s), $printed] }
   recorded = PythonStacks.new('raw.lz4')
-  report said.all?(['', "6000\n"]) && recorded.calls[4711].size == 6000 &&
+  report said.all?(['', "#{2 * rounds}\n"]) && recorded.calls[4711].size == 2 * rounds &&
          recorded.names.values.include?('fake'),
          'states of threads that are anything', said.map(&:to_s)
 end

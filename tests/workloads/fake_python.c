@@ -1,7 +1,7 @@
 /* fake_python.c - looks like CPython to the recorder, and is none.
  *
  *   fake_python version HEX       says that it is this version (0x030e00f0: 3.14)
- *   fake_python garbage SEED      version 3.11, whose threads' states are anything: addresses of
+ *   fake_python garbage SEED N    version 3.11, whose threads' states are anything: addresses of
  *                                 nothing, chains that go round or into pages that come and go;
  *                                 first those of a thread with the lock, of which none is right;
  *                                 then, after one that is, those of threads without it; at last
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { WORDS = 8192, PAGE_BYTES = 4096, ROUNDS = 3000 };
+enum { WORDS = 8192, PAGE_BYTES = 4096 };
 
 uint64_t _PyRuntime[512];
 uint64_t Py_Version = 0x030b02f0;
@@ -125,29 +125,29 @@ __attribute__((noinline)) int _PyEval_EvalFrameDefault(bool is_there)
     return own[1] == cframe[1] ? count : 0;
 }
 
-static int try_garbage(void)
+static int try_garbage(int rounds)
 {
     int count = 0;
     comes_and_goes =
         mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    for (int i = 0; i < 2 * ROUNDS; i++) {
-        has_lock = i < ROUNDS / 8 || i == ROUNDS || i > ROUNDS + ROUNDS / 2;
+    for (int i = 0; i < 2 * rounds; i++) {
+        has_lock = i < rounds / 8 || i == rounds || i > rounds + rounds / 2;
         if (i % 8 == 0) map_or_unmap();
-        make_state(i == ROUNDS);
-        count += i >= ROUNDS && i % 2 == 0 ? _PyEval_EvalFrameDefault(i == ROUNDS) : allocate();
+        make_state(i == rounds);
+        count += i >= rounds && i % 2 == 0 ? _PyEval_EvalFrameDefault(i == rounds) : allocate();
     }
     return count;
 }
 
 int main(int count, char **words)
 {
-    if (count != 3) return 2;
+    if (count < 3) return 2;
     seed = strtoull(words[2], NULL, 0) + 1;
     if (strcmp(words[1], "version") == 0) {
         Py_Version = seed - 1;
         printf("%d\n", allocate() + allocate());
-    } else {
-        printf("%d\n", try_garbage());
+    } else if (count == 4) {
+        printf("%d\n", try_garbage(atoi(words[3])));
     }
     return 0;
 }
