@@ -1,6 +1,6 @@
 #!/bin/sh
 # run-tests.sh [--long] - installs what is missing, builds in build/ (or $BUILD_DIR), runs every
-# test, two more at a time than there are processors: some wait for something most of their time.
+# test, four more at a time than there are processors: many wait for something most of their time.
 #
 # With --long, tests that have a long form take it (make check-long): an hour instead of minutes.
 # The last line is "N passed, N failed", with ", N skipped" if there were any. Exit status 0 only if
@@ -44,5 +44,5 @@ forget_results() { find "$build_dir" -name '*.trs' -exec rm -f {} +; }
 build_tree run-tests.sh "$build_dir" test-programs || give_up 'the build failed, no test ran'
 forget_results
 check_status=0
-make -C "$build_dir" -j"$(($(nproc) + 2))" "$target" </dev/null || check_status=$?
+make -C "$build_dir" -j"$(($(nproc) + 4))" "$target" </dev/null || check_status=$?
 exec ruby scripts/count-tests.rb "$build_dir" "$check_status"
