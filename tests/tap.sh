@@ -139,6 +139,17 @@ objects() {
     "$bin/malloctape" dump --only-calls "$1" 2>/dev/null | grep -c "^malloc $2 -> " || true
 }
 
+# objects_each RAW SIZE... - the same for several sizes, one after the other on a line: a dump of
+# millions of calls takes longer than what is recorded.
+objects_each() {
+    local raw=$1
+    shift
+    "$bin/malloctape" dump --only-calls "$raw" 2>/dev/null | awk -v sizes="$*" '
+        $1 == "malloc" && $3 == "->" { count[$2]++ }
+        END { n = split(sizes, size)
+            for (i = 1; i <= n; i++) printf "%d%s", count[size[i]], i < n ? " " : "\n" }'
+}
+
 # verified RAW STATUS - 0 a complete recording, 3 one that was cut short but lacks nothing.
 verified() {
     exit_status "$bin/malloctape" verify "$1" >verify.out 2>&1

@@ -9,7 +9,7 @@ plan 14
 
 simulate=$build_dir/tests/sim/simulate
 programs=$(size 12 500)
-# Programs on opaque allocators take longer. All mistakes of the recorder show in 3 000 calls (below).
+# Programs on opaque allocators take longer. All mistakes of the recorder show in 1 500 calls (below).
 opaque_events=$(size 6000 20000)
 
 # The program that checks itself (common/check.h).
@@ -68,7 +68,7 @@ same_seed_same_bytes() {
     done
 }
 spoiled_results_are_found() {
-    run_simulate --mutant=all --quiet --seeds=1-8 events=3000
+    run_simulate --mutant=all --quiet --seeds=1-8 events="$(size 1500 3000)"
     grep -qx 'mutants: \([0-9]*\), found: \1' out && ! grep 'found in 0 programs' out
 }
 opaque_results_are_found()
