@@ -13,8 +13,9 @@
 
 #include "common/error.h"
 
-#define JUDGE_LIMIT_S   60.0
-#define JUDGE_TRIES     3 /* of a time, of which the least counts */
+#define JUDGE_LIMIT_S    60.0
+#define JUDGE_RSS_TRIES  2
+#define JUDGE_TIME_TRIES 3 /* of which the least counts */
 
 /* ---- what is asked ---- */
 
@@ -38,8 +39,8 @@ static bool judge_take_allocator(struct judge_allocator *allocator, const char *
 bool judge_parse(struct judge *judge, const char *text, char *why, size_t why_bytes)
 {
     char first[512] = "", second[512] = "", rest[2];
-    *judge = (struct judge){
-        .command = text, .limit_s = JUDGE_LIMIT_S, .least_bytes = JUDGE_RSS_LEAST};
+    *judge =
+        (struct judge){.command = text, .limit_s = JUDGE_LIMIT_S, .least_bytes = JUDGE_RSS_LEAST};
     if (!installed_find_program(&judge->replay, "replay"))
         return error_explain(why, why_bytes, "%s not found", judge->replay.path);
     if (sscanf(text, "crash %511s %1s", first, rest) == 1) {
@@ -127,18 +128,27 @@ static double judge_number(const struct judge *judge, size_t which, const char *
     return number;
 }
 
-static bool judge_is_more(const struct judge *judge, const char *path)
+/* Peak RSS, which varies a little: that of both tries must show it. */
+static bool judge_takes_more(const struct judge *judge, const char *path)
 {
-    const bool of_time = judge->of == JUDGE_TIME;
-    const char *key = of_time ? "wall_seconds" : "peak_net_rss_bytes";
+    for (unsigned try = 0; try < JUDGE_RSS_TRIES; try++) {
+        const double one = judge_number(judge, 0, path, "peak_net_rss_bytes");
+        const double other = one < 0 ? -1 : judge_number(judge, 1, path, "peak_net_rss_bytes");
+        if (other < 0 || one <= judge->factor * other + judge->least_bytes) return false;
+    }
+    return true;
+}
+
+static bool judge_is_slower(const struct judge *judge, const char *path)
+{
     double numbers[2] = {-1, -1};
-    for (unsigned try = 0; try < (of_time ? JUDGE_TRIES : 1u); try++)
+    for (unsigned try = 0; try < JUDGE_TIME_TRIES; try++)
         for (size_t i = 0; i < 2; i++) {
-            const double number = judge_number(judge, i, path, key);
+            const double number = judge_number(judge, i, path, "wall_seconds");
             if (number < 0) return false;
             if (numbers[i] < 0 || number < numbers[i]) numbers[i] = number;
         }
-    return numbers[0] > judge->factor * numbers[1] + (of_time ? 0 : judge->least_bytes);
+    return numbers[0] > judge->factor * numbers[1];
 }
 
 /* A signal, a promise that was broken, or too long; a replay that only cannot begin is none. */
@@ -178,5 +188,7 @@ static _Noreturn void judge_command(const struct judge *judge, const char *path)
 _Noreturn void judge_run(const struct judge *judge, const char *path)
 {
     if (judge->of == JUDGE_COMMAND) judge_command(judge, path);
-    _exit(judge->of == JUDGE_CRASH ? !judge_is_crash(judge, path) : !judge_is_more(judge, path));
+    _exit(judge->of == JUDGE_CRASH ? !judge_is_crash(judge, path)
+          : judge->of == JUDGE_RSS ? !judge_takes_more(judge, path)
+                                   : !judge_is_slower(judge, path));
 }

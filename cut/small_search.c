@@ -14,8 +14,10 @@
 #define SMALL_AT_A_TIME_MAX 64u
 #define COARSE_CHUNKS       128u /* of objects, before each is looked at alone */
 #define PARTS_MOST          64u  /* of which one may be enough */
+#define PARTS_FEW           4u
 #define PARTS_LEAST         2u
-#define PARTS_OBJECTS_LEAST 1024u
+#define PARTS_OBJECTS_LEAST 128u
+#define PARTS_OBJECTS_MANY  1024u /* of fewer no small part is tried: a quarter, a half */
 #define WRITE_EVERY_NS      UINT64_C(2000000000)
 
 static uint64_t small_now_ns(void)
@@ -402,23 +404,28 @@ static bool small_keep_one(struct small_search *search, const struct small_chang
     return false;
 }
 
+static uint64_t small_parts(const struct small_trace *trace)
+{
+    return trace->objects_count < PARTS_OBJECTS_MANY ? PARTS_FEW : PARTS_MOST;
+}
+
 /* All candidates that keep a 64th cost as much as few that keep nearly everything. So these come
  * first, then those that keep a 16th, a quarter, a half. */
 static bool small_part(struct small_search *search)
 {
     struct small_change candidates[3 * PARTS_MOST + 2];
     bool changed = false;
-    for (uint64_t parts = PARTS_MOST; parts >= PARTS_LEAST;) {
+    for (uint64_t parts = small_parts(search->trace); parts >= PARTS_LEAST;) {
         const struct small_trace *trace = search->trace;
         if (trace->objects_count < PARTS_OBJECTS_LEAST || small_stops(search)) break;
         const uint64_t before = trace->objects_count;
         const size_t count = small_list_parts(trace, parts, candidates);
         if (!small_keep_one(search, candidates, count) || trace->objects_count == before) {
-            parts = parts == 4 ? PARTS_LEAST : parts / 4;
+            parts = parts == PARTS_FEW ? PARTS_LEAST : parts / 4;
             continue;
         }
         changed = true;
-        parts = PARTS_MOST;
+        parts = small_parts(trace);
     }
     return changed;
 }
