@@ -133,22 +133,31 @@ static void numbers_correct(const struct trials *trials, struct trial_numbers *n
     numbers->end = untouched_corrected(numbers->end, beginning->end, trials->touched);
 }
 
+static struct trial_numbers numbers_less(const struct trial_numbers *one,
+                                         const struct trial_numbers *other)
+{
+    return (struct trial_numbers){one->peak - other->peak, one->mean - other->mean,
+                                  one->end - other->end, NAN, NAN};
+}
+
 /* Of the whole trace, under the recorded allocator. */
 static bool trials_read_untouched(struct trials *trials, char *why, size_t why_bytes)
 {
     struct others others;
-    trials->untouched =
-        trials->recorded != NULL && untouched_is_much(trials->whole.peak, trials->original_peak);
-    if (!trials->untouched) return true;
-    if (!numbers_of(trials, trials->ordered, TOUCH_LINE, &trials->beginning, why, why_bytes))
-        return false;
+    if (trials->recorded == NULL) return true;
     if (!others_read(&others, trials->ordered, trials->recorded))
         return error_explain(why, why_bytes, "no memory for what was resident");
-    trials->replayed = (struct untouched_replayed){trials->whole.peak, trials->beginning.peak};
-    trials->touched = untouched_share(&others, trials->original_peak, &trials->replayed);
+    trials->untouched = untouched_is_needed(&others, trials->original_peak, trials->whole.peak);
+    const bool good = !trials->untouched || numbers_of(trials, trials->ordered, TOUCH_LINE,
+                                                       &trials->beginning, why, why_bytes);
+    if (good && trials->untouched) {
+        trials->replayed = (struct untouched_replayed){trials->whole.peak, trials->beginning.peak};
+        trials->touched = untouched_share(&others, trials->original_peak, &trials->replayed);
+        trials->span = numbers_less(&trials->whole, &trials->beginning);
+        numbers_correct(trials, &trials->whole, &trials->beginning);
+    }
     others_free(&others);
-    numbers_correct(trials, &trials->whole, &trials->beginning);
-    return true;
+    return good;
 }
 
 /* ---- medians ---- */
@@ -281,7 +290,8 @@ static void trial_take_runs(struct trial *trial)
     if (trial->outlives) trial->score = -1;
 }
 
-/* Replays the changed trace; in the last round, if the trial has none yet, also with writes to beginnings. */
+/* Replays the changed trace; in the last round, if the trial has none yet, also with writes to beginnings.
+ * Not those of chunks, of which the program would write to all: what is left untouched stays the same. */
 static bool trial_replay_changed(const struct trials *trials, struct trial *trial,
                                  const struct trial_round *round)
 {
@@ -289,8 +299,10 @@ static bool trial_replay_changed(const struct trials *trials, struct trial *tria
     if (!numbers_of(trials, round->changed, TOUCH_PAGES, changed, trial->why, sizeof trial->why))
         return false;
     if (!round_is_corrected(trials)) return true;
-    if (trial->runs == 0 && !numbers_of(trials, round->changed, TOUCH_LINE, &trial->beginning,
-                                        trial->why, sizeof trial->why))
+    if (trial->runs == 0 && change_list_makes_chunks(&trial->list))
+        trial->beginning = numbers_less(changed, &trials->span);
+    else if (trial->runs == 0 && !numbers_of(trials, round->changed, TOUCH_LINE, &trial->beginning,
+                                             trial->why, sizeof trial->why))
         return false;
     numbers_correct(trials, changed, &trial->beginning);
     return true;

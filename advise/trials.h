@@ -62,7 +62,8 @@ struct trials {
     double touched;                     /* the share of that which counts; 0: all does */
     struct untouched_replayed replayed; /* under the recorded allocator */
     struct trial_numbers beginning;     /* of the whole trace as it is, if touched > 0 */
-    double began;                       /* seconds */
+    struct trial_numbers span; /* by how much that is less than with writes to all of each object */
+    double began;              /* seconds */
     double original_peak, original_end; /* of the process without the recorder; NAN: not known */
     double cpu_seconds;                 /* of the process */
 };

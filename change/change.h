@@ -83,6 +83,14 @@ struct change_list {
 bool change_list_parse(struct change_list *list, const char *text, char *why, size_t why_bytes);
 void change_list_free(struct change_list *list);
 
+/* Whether one of them puts objects into chunks. */
+static inline bool change_list_makes_chunks(const struct change_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->at[i].action >= CHANGE_POOL) return true;
+    return false;
+}
+
 /* The size that a change of sizes makes of one; *is_clamped: it would be less than 0. */
 uint64_t change_size(const struct change *change, uint64_t size, bool *is_clamped);
 

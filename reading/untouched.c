@@ -5,6 +5,9 @@
 /* A look with so much of the peak is at it: what it says is exact, the peak of ticks is not. */
 #define UNTOUCHED_NEAR 0.95
 
+/* What the heap had is known less well than what the process had. */
+#define UNTOUCHED_LEAST_BYTES (1024.0 * 1024)
+
 /* NAN: not known. */
 static double untouched_heap_bytes(const struct others *others, double peak)
 {
@@ -16,6 +19,13 @@ static double untouched_heap_bytes(const struct others *others, double peak)
         heap = all > UNTOUCHED_NEAR * peak ? others->heap[i] : peak - others->bytes[i];
     }
     return heap;
+}
+
+bool untouched_is_needed(const struct others *others, double peak, double replayed)
+{
+    const double heap = untouched_heap_bytes(others, peak);
+    return untouched_is_much(replayed, peak) ||
+           replayed > UNTOUCHED_REPLAYED_MOST * heap + UNTOUCHED_LEAST_BYTES;
 }
 
 double untouched_share(const struct others *others, double peak,

@@ -34,6 +34,10 @@ static inline bool untouched_is_much(double replayed, double peak)
     return replayed > UNTOUCHED_REPLAYED_MOST * peak;
 }
 
+/* Whether a replay is to be corrected: it has clearly more than the process, or than the program's heap,
+ * had. */
+bool untouched_is_needed(const struct others *others, double peak, double replayed);
+
 /* The share that counts; 0: not known. */
 double untouched_share(const struct others *others, double peak,
                        const struct untouched_replayed *replayed);
