@@ -8,6 +8,9 @@
 /* How many events ahead a life is fetched into the cache. */
 enum { BASE_EVENTS_AHEAD = 16 };
 
+/* Of the numbers by which events are sorted. */
+enum { BASE_DIGIT_BITS = 11 };
+
 enum base_event_what { EVENT_BEGINS, EVENT_ENDS, EVENT_THREAD, EVENT_THREAD_END, EVENT_SETTING };
 
 struct base_event {
@@ -62,11 +65,52 @@ static void base_add_lives(struct base_writing *state, bool *is_used)
     }
 }
 
-static int base_event_order(const void *one, const void *other)
+static uint64_t base_event_key(const struct base_event *event)
 {
-    const struct base_event *a = one, *b = other;
-    if (a->at != b->at) return a->at < b->at ? -1 : 1;
-    return (a->what > b->what) - (a->what < b->what);
+    return (uint64_t)event->at << 3 | event->what;
+}
+
+/* Events that have the same digit stay in their order. */
+static void base_sort_by_digit(const struct base_event *from, struct base_event *to, uint64_t count,
+                               unsigned shift)
+{
+    uint64_t at[1 << BASE_DIGIT_BITS] = {0}, sum = 0;
+    const uint64_t mask = (1 << BASE_DIGIT_BITS) - 1;
+    for (uint64_t i = 0; i < count; i++)
+        at[base_event_key(&from[i]) >> shift & mask]++;
+    for (uint64_t digit = 0; digit <= mask; digit++) {
+        const uint64_t here = at[digit];
+        at[digit] = sum;
+        sum += here;
+    }
+    for (uint64_t i = 0; i < count; i++)
+        to[at[base_event_key(&from[i]) >> shift & mask]++] = from[i];
+}
+
+/* By the call that they belong to: digit by digit, which takes a third of what comparing them takes.
+ * False: no memory. */
+static bool base_sort_events(struct base_writing *state)
+{
+    const uint64_t bytes = state->count * sizeof *state->events;
+    struct base_event *from = state->events, *to = pages_map(bytes);
+    uint64_t used = 0;
+    if (to == NULL) return false;
+    for (uint64_t i = 0; i < state->count; i++)
+        used |= base_event_key(&from[i]);
+    for (unsigned shift = 0; shift < 64 && used >> shift != 0; shift += BASE_DIGIT_BITS) {
+        base_sort_by_digit(from, to, state->count, shift);
+        struct base_event *sorted = to;
+        to = from;
+        from = sorted;
+    }
+    if (from == state->events) {
+        pages_unmap(to, bytes);
+        return true;
+    }
+    pages_unmap(state->events, state->capacity * sizeof *state->events);
+    state->events = from;
+    state->capacity = state->count;
+    return true;
 }
 
 /* False: no memory. */
@@ -86,9 +130,7 @@ static bool base_list_events(struct base_writing *state)
     if (good) base_add_lives(state, is_used);
     if (good) base_add_threads(state, is_used);
     free(is_used);
-    if (good && state->count > 1)
-        qsort(state->events, state->count, sizeof *state->events, base_event_order);
-    return good;
+    return good && (state->count < 2 || base_sort_events(state));
 }
 
 /* ---- one event ---- */

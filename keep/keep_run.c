@@ -357,6 +357,7 @@ static int keeper_end(struct keeper *keeper, const struct instruction_reader *re
     pthread_mutex_unlock(&keeper->writing);
     if (!written) keeper_fail(output, &error);
     if (!keeper_write_older(keeper, written)) {
+        if (access(keeper->options->directory, F_OK) != 0) return PROGRAM_FAILED;
         keeper_say(keeper,
                    "what was kept is in %s: when there is room, `malloctape-keep --rescue -o FILE "
                    "%s` makes a trace of it",
