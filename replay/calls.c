@@ -39,6 +39,7 @@ void calls_draw_sample(struct calls *calls)
 void calls_open(struct calls *calls, const struct allocator *allocator, const struct policy *policy,
                 struct promises *promises, struct latency *latency, uint64_t seed)
 {
+    const bool checks = policy->touch != TOUCH_NONE || policy->check;
     *calls = (struct calls){
         .allocator = allocator,
         .latency = policy->sample_every > 0 ? latency : NULL,
@@ -50,7 +51,8 @@ void calls_open(struct calls *calls, const struct allocator *allocator, const st
         .touch = policy->touch,
         .heap_calls = policy->heap_calls,
         .page_bytes = policy->page_bytes,
-        .promises = policy->touch != TOUCH_NONE || policy->check ? promises : NULL,
+        .promises = checks ? promises : NULL,
+        .watched_below = checks && promises != NULL ? promises->watched_below : 0,
     };
     calls_draw_sample(calls);
 }

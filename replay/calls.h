@@ -42,6 +42,7 @@ struct calls {
     uint64_t untouched;  /* bytes of large objects that the trace says were never resident */
     uint64_t reallocs, moved;  /* how many reallocs there were, and how many moved their object */
     struct promises *promises; /* NULL: not checked */
+    uint64_t watched_below;    /* of the promises; 0: not checked */
 
     struct latency *latency;      /* NULL: no call is timed by itself */
     struct latency_list *samples; /* where they go: latency->list, or a thread's own */
@@ -106,7 +107,9 @@ CALLS_INLINE void calls_add_sample(struct calls *calls, unsigned opcode, uint64_
 /* Called before an object is ended. */
 CALLS_INLINE void calls_note_end(const struct calls *calls, enum how how, const void *object)
 {
-    if ((how & HOW_EXTRAS) && calls->promises != NULL) promises_ends(calls->promises, object);
+    const uint64_t address = (uint64_t)(uintptr_t)object;
+    if ((how & HOW_EXTRAS) && promises_watch(calls->watched_below, address))
+        promises_take(calls->promises, address);
 }
 
 /* A std::nothrow_t has no contents. */
@@ -216,8 +219,13 @@ CALLS_INLINE bool calls_note_object(struct calls *calls, enum how how, size_t at
                                     size_t size, uint64_t alignment, struct calls_runs touched)
 {
     if (!(how & HOW_EXTRAS)) return true;
-    if (calls->addresses != NULL) calls->addresses[at] = (uint64_t)(uintptr_t)object;
-    if (calls->promises != NULL && !promises_made(calls->promises, object, size, alignment))
+    const uint64_t address = (uint64_t)(uintptr_t)object;
+    if (calls->addresses != NULL) calls->addresses[at] = address;
+    if (promises_ask_alignment(address, alignment) && calls->promises != NULL &&
+        !promises_aligned(calls->promises, address, size, alignment))
+        return false;
+    if (promises_watch(calls->watched_below, address) &&
+        !promises_put(calls->promises, address, size))
         return false;
     if (touched.count > 0 && calls->touch == TOUCH_PAGES)
         calls_touch_runs(calls, object, size, touched);

@@ -11,13 +11,14 @@ static const struct error_kind broken_promise = {
     "replay_promise", "the allocator is at fault: it broke what malloc promises"};
 
 /* One page in 256. */
-#define WATCHED_SOME 255u
+#define WATCHED_SOME (UINT64_C(1) << 56)
 
 enum { NODES_LEAST = 4096 };
 
 void promises_open(struct promises *promises, bool all)
 {
-    *promises = (struct promises){.watched = all ? 0 : WATCHED_SOME, .used = 1, .random = 1};
+    *promises =
+        (struct promises){.watched_below = all ? UINT64_MAX : WATCHED_SOME, .used = 1, .random = 1};
     pthread_mutex_init(&promises->lock, NULL);
 }
 
@@ -124,15 +125,24 @@ static uint32_t find_overlap(const struct promises *promises, uint64_t begin, ui
 
 /* ---- promises ---- */
 
-bool promises_break_alignment(struct promises *promises, uint64_t address, uint64_t alignment)
+static void break_alignment(struct promises *promises, uint64_t address, uint64_t alignment)
 {
-    if ((alignment & (alignment - 1)) != 0) return true; /* no power of two: nothing is promised */
     pthread_mutex_lock(&promises->lock);
     if (!promises->is_broken)
         snprintf(promises->how, sizeof promises->how,
                  "0x%" PRIx64 ", which is not aligned to %" PRIu64, address, alignment);
     promises->is_broken = true;
     pthread_mutex_unlock(&promises->lock);
+}
+
+bool promises_aligned(struct promises *promises, uint64_t address, uint64_t size,
+                      uint64_t alignment)
+{
+    if (size == 0) return true;
+    const uint64_t wanted = alignment != 0 ? alignment : size >= 16 ? 16 : size >= 8 ? 8 : 1;
+    if ((wanted & (wanted - 1)) != 0) return true; /* no power of two: nothing is promised */
+    if ((address & (wanted - 1)) == 0) return true;
+    break_alignment(promises, address, wanted);
     return false;
 }
 
@@ -148,6 +158,7 @@ static void break_overlap(struct promises *promises, uint64_t address, uint32_t 
 
 bool promises_put(struct promises *promises, uint64_t address, uint64_t size)
 {
+    if (size == 0) return true;
     pthread_mutex_lock(&promises->lock);
     const uint32_t other = find_overlap(promises, address, address + size);
     const uint32_t node = other == 0 ? node_new(promises, address, address + size) : 0;

@@ -29,7 +29,7 @@ struct promises_node {
 };
 
 struct promises {
-    uint64_t watched; /* the bits of a page's hash that are 0 if it is watched */
+    uint64_t watched_below; /* a page whose hash is less is watched */
     pthread_mutex_t lock;
 
     /* Under the lock. */
@@ -53,35 +53,25 @@ bool promises_set_error(struct promises *promises, struct error *error, unsigned
 /* Whether that is what the error says. */
 bool promises_is_error(const struct error *error);
 
-/* For the functions below. */
+/* A watched object was made, or one for whose alignment promises_ask_alignment() asks (`alignment` 0:
+ * that of any object of its size). False: a promise is broken. */
 bool promises_put(struct promises *promises, uint64_t address, uint64_t size);
+bool promises_aligned(struct promises *promises, uint64_t address, uint64_t size,
+                      uint64_t alignment);
+
+/* A watched object is about to be ended. */
 void promises_take(struct promises *promises, uint64_t address);
-bool promises_break_alignment(struct promises *promises, uint64_t address, uint64_t alignment);
 
-static inline bool promises_watch(const struct promises *promises, uint64_t address)
+/* Whether an object at `address` is watched, if pages are up to that hash. */
+static inline bool promises_watch(uint64_t below, uint64_t address)
 {
-    const uint64_t page = address >> 12;
-    return (page * UINT64_C(0x9e3779b97f4a7c15) >> 56 & promises->watched) == 0;
+    return (address >> 12) * UINT64_C(0x9e3779b97f4a7c15) < below;
 }
 
-/* An object was made; `alignment` 0: that of any object of its size. False: a promise is broken. */
-static inline bool promises_made(struct promises *promises, const void *object, uint64_t size,
-                                 uint64_t alignment)
+/* Whether the alignment of a new object is anything but the one that suits any object of any size. */
+static inline bool promises_ask_alignment(uint64_t address, uint64_t alignment)
 {
-    const uint64_t address = (uint64_t)(uintptr_t)object;
-    if (size == 0) return true;
-    const uint64_t wanted = alignment != 0 ? alignment : size >= 16 ? 16 : size >= 8 ? 8 : 1;
-    if (__builtin_expect((address & (wanted - 1)) != 0, 0) &&
-        !promises_break_alignment(promises, address, wanted))
-        return false;
-    return !promises_watch(promises, address) || promises_put(promises, address, size);
-}
-
-/* An object is about to be ended. */
-static inline void promises_ends(struct promises *promises, const void *object)
-{
-    const uint64_t address = (uint64_t)(uintptr_t)object;
-    if (promises_watch(promises, address)) promises_take(promises, address);
+    return (address & 15) != 0 || alignment > 16;
 }
 
 #endif
