@@ -10,7 +10,7 @@ set -euo pipefail
 if [ -n "${MALLOCTAPE_LONG:-}" ]; then plan 21; else plan 16; fi
 
 export MALLOCTAPE_BUILD=$build_dir MALLOCTAPE_SOURCE=$source_dir
-export FUZZ_OPTIONS='-seed=1 -runs=500 -timeout=300'
+export FUZZ_OPTIONS="-seed=1 -runs=$(size 400 500) -timeout=300"
 if [ -z "${MALLOCTAPE_LONG:-}" ]; then
     export FUZZ_BRIEF=1
     brief=tests/fuzz/brief

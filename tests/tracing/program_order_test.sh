@@ -28,8 +28,8 @@ relays()
         prints '^relay.raw: in order$'
 }
 
-steps=$(size 300000 3000000)
+steps=$(size 150000 3000000)
 check 'two threads' in_order 2 "$steps"
 check 'eight threads' in_order 8 $((steps / 4))
 check 'with addresses, off the fast path' in_order 4 $((steps / 2)) TCMALLOC_TRACE_ADDRESSES=1
-check 'objects that other threads move' relays "$(size 60 600)"
+check 'objects that other threads move' relays "$(size 30 600)"
