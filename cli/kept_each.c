@@ -74,6 +74,12 @@ static bool each_is_kept(const struct keeping *keeping, bool *is_there)
     return is_locked;
 }
 
+void kept_each_file(const struct keeping *keeping, char file[PATH_MAX])
+{
+    const size_t bytes = strlen(keeping->directory) - strlen(".keep");
+    snprintf(file, PATH_MAX, "%.*s", (int)bytes, keeping->directory);
+}
+
 /* Whether it has been written. */
 static bool each_wait(const struct keeping *keeping)
 {
@@ -83,9 +89,8 @@ static bool each_wait(const struct keeping *keeping)
         if (!each_has_ended(keeping->process)) return false;
         usleep(EACH_REST_US);
     }
-    const size_t bytes = strlen(keeping->directory) - strlen(".keep");
-    if (is_there && snprintf(file, sizeof file, "%.*s", (int)bytes, keeping->directory) > 0)
-        kept_rescue(file, keeping->directory);
+    kept_each_file(keeping, file);
+    if (is_there) kept_rescue(file, keeping->directory);
     return true;
 }
 

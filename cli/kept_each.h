@@ -23,4 +23,7 @@ int kept_each_output(const struct kept *kept, const char *report, char *output, 
  * their FILE. Returns how many still run. */
 size_t kept_each_end(const struct recordings *recordings);
 
+/* The FILE of one of them. */
+void kept_each_file(const struct keeping *keeping, char file[PATH_MAX]);
+
 #endif

@@ -328,8 +328,9 @@ static void recordings_settle(const struct record *record, const struct recordin
     for (size_t i = 0; i < recordings->count; i++) {
         const struct recording *recording = &recordings->list[i];
         if (recording->is_forgotten) continue;
-        if (record->stacks != NULL && destination_is_file(recording->output))
-            made_names_keep(recording->process, record->start_s, recording->output);
+        const char *output = record->kept.keep != NULL ? record->kept_file : recording->output;
+        if (record->stacks != NULL && *output != '\0' && destination_is_file(output))
+            made_names_keep(recording->process, record->start_s, output);
         outcome->recordings++;
         outcome->events += recording->events;
         if (recording->summary == NULL)
@@ -422,6 +423,12 @@ static bool keepers_end(struct record *record, const struct recordings *recordin
                         struct outcome *outcome)
 {
     if (record->kept.is_each) outcome->unfinished += kept_each_end(recordings);
+    for (size_t i = 0; i < recordings->keepings_count && record->stacks != NULL; i++) {
+        char file[PATH_MAX];
+        kept_each_file(&recordings->keepings[i], file);
+        if (destination_exists(file))
+            made_names_keep(recordings->keepings[i].process, record->start_s, file);
+    }
     return record->kept.keep == NULL || record->kept.is_each || kept_end(&record->kept);
 }
 
