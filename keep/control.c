@@ -1,5 +1,6 @@
 #include "keep/control.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "keep/keep_socket.h"
 
 /* Whoever connects and says nothing does not keep others waiting for long. */
-enum { CONTROL_PATIENCE_S = 5, CONTROL_QUEUE = 16, CONTROL_REST_US = 100000 };
+enum { CONTROL_PATIENCE_S = 5, CONTROL_QUEUE = 16, CONTROL_REST_US = 100000, CONTROL_TRIES = 20 };
 
 struct control {
     struct keeper *keeper;
@@ -94,15 +95,26 @@ static void *control_run(void *of)
     return NULL;
 }
 
+/* The keeper of what the same process did before an exec may be about to end. */
+static bool control_bind(int file, pid_t process)
+{
+    struct sockaddr_un address;
+    const socklen_t bytes = keep_socket_address(&address, process);
+    for (unsigned i = 0; i < CONTROL_TRIES; i++) {
+        if (bind(file, (struct sockaddr *)&address, bytes) == 0) return true;
+        if (errno != EADDRINUSE) return false;
+        usleep(CONTROL_REST_US);
+    }
+    return false;
+}
+
 bool control_begin(struct keeper *keeper, struct error *error)
 {
     static struct control control;
-    struct sockaddr_un address;
     pthread_t thread;
-    const socklen_t bytes = keep_socket_address(&address, keeper->process);
     control.keeper = keeper;
     control.socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (control.socket < 0 || bind(control.socket, (struct sockaddr *)&address, bytes) != 0 ||
+    if (control.socket < 0 || !control_bind(control.socket, keeper->process) ||
         listen(control.socket, CONTROL_QUEUE) != 0)
         return error_set_system(error, "`malloctape ctl %d keep` will not work",
                                 (int)keeper->process);

@@ -14,7 +14,7 @@
 #include "keep/keeper.h"
 #include "launch/installed.h"
 
-enum { EACH_NUMBER_MAX = 10000 };
+enum { EACH_NUMBER_MAX = 10000, EACH_TRIES = 200, EACH_REST_US = 10000 };
 
 int each_split(struct error *error)
 {
@@ -40,7 +40,8 @@ int each_split(struct error *error)
     return -1;
 }
 
-/* Makes FILE.keep if there is neither a FILE nor that. False: see errno; EEXIST: there is one. */
+/* Makes FILE.keep if there is neither a FILE nor that; but the keeper of what the same process did
+ * before an exec may be about to remove it. False: see errno; EEXIST: there is one. */
 static bool each_make_directory(const char *file, char *directory)
 {
     struct stat status;
@@ -48,8 +49,14 @@ static bool each_make_directory(const char *file, char *directory)
         errno = ENAMETOOLONG;
         return false;
     }
+    for (unsigned i = 0; i < EACH_TRIES; i++) {
+        if (lstat(file, &status) == 0) break;
+        if (mkdir(directory, 0700) == 0) return true;
+        if (errno != EEXIST) return false;
+        usleep(EACH_REST_US);
+    }
     errno = EEXIST;
-    return lstat(file, &status) != 0 && mkdir(directory, 0700) == 0;
+    return false;
 }
 
 bool each_choose_names(struct keep_options *options, struct error *error)

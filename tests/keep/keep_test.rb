@@ -178,7 +178,7 @@ def sums(pprof)
   types.zip(values.transpose.map(&:sum)).to_h.merge('default' => texts[profile[14][0]])
 end
 
-plan 19
+plan 20
 
 $slow = []
 slow_test 'a condition that becomes true has a trace written' do
@@ -349,6 +349,19 @@ test 'a program that ends before anything reads, or is never recorded, leaves no
                    out: 'out', err: 'err')
   wait_until('the end') { Process.wait(recorder, Process::WNOHANG) }
   raise Failure, "#{$?}: #{File.read('err')}" if $?.exitstatus != 125 || Dir['*.keep'] != []
+end
+
+test 'names of generated code stay beside what is kept' do
+  script = 'echo "7f0000000000 10 made_up" >/tmp/perf-$$.map; (list=$(seq 300); list="$list $list"); :'
+  %w[n.kept.lz4 n.%p.kept.lz4].each do |file|
+    process = start(bin('malloctape'), 'record', '--keep', '1m', '--stacks', '-o', file, '--', 'sh', '-c',
+                    "echo $$ >pid; #{script}", err: 'err')
+    ended(process)
+    number = File.read('pid').strip
+    FileUtils.rm_f("/tmp/perf-#{number}.map")
+    names = "#{file.sub('%p', number)}.perf.map"
+    raise Failure, File.read('err') unless File.exist?(names) && File.read(names).include?('made_up')
+  end
 end
 
 test 'what it starts, and is not recorded, is named' do
