@@ -9,99 +9,11 @@
  * assembly in libcrypto 150 KiB. */
 #define GENERATED_BYTES ((uintptr_t)512 << 10)
 
-/* ---- bytes of a table ---- */
-
-struct source {
-    struct unwind_memory *memory;
-    const struct unwind_object *object;
-    bool is_cut; /* something could not be read */
-};
-
-/* Reads on; past the end it reads zeros. */
-struct reader {
-    uintptr_t at, end;
-    struct source *source;
-};
-
-static bool read_bytes(struct source *source, uintptr_t from, void *to, size_t bytes)
-{
-    if (unwind_read(source->memory, source->object, from, to, bytes)) return true;
-    source->is_cut = true;
-    return false;
-}
-
-static uint64_t unwind_take(struct reader *reader, unsigned bytes)
-{
-    uint64_t value = 0;
-    if (reader->end - reader->at < bytes ||
-        !read_bytes(reader->source, reader->at, &value, bytes)) {
-        reader->at = reader->end;
-        return 0;
-    }
-    reader->at += bytes;
-    return value;
-}
-
-/* LEB128; `bits`: how many bits it had. */
-static uint64_t take_leb128(struct reader *reader, unsigned *bits)
-{
-    uint64_t value = 0;
-    unsigned byte;
-    *bits = 0;
-    do {
-        byte = (unsigned)unwind_take(reader, 1);
-        if (*bits < 64) value |= (uint64_t)(byte & 0x7f) << *bits;
-        *bits += 7;
-    } while (byte & 0x80);
-    return value;
-}
-
-static uint64_t take_unsigned(struct reader *reader)
-{
-    unsigned bits;
-    return take_leb128(reader, &bits);
-}
-
-static int64_t take_signed(struct reader *reader)
-{
-    unsigned bits;
-    uint64_t value = take_leb128(reader, &bits);
-    if (bits < 64 && value >> (bits - 1) & 1) value |= ~UINT64_C(0) << bits;
-    return (int64_t)value;
-}
-
-static struct reader take_block(struct reader *reader)
-{
-    uint64_t bytes = take_unsigned(reader);
-    struct reader block = {reader->at, reader->at, reader->source};
-    if (bytes > reader->end - reader->at) bytes = reader->end - reader->at;
-    reader->at += bytes;
-    block.end = reader->at;
-    return block;
-}
-
-/* A pointer in the encoding of DW_EH_PE_...; `relative`: it may be relative to its own address. */
-static uint64_t take_encoded(struct reader *reader, unsigned encoding, bool relative)
-{
-    const uintptr_t here = reader->at;
-    uint64_t value;
-    switch (encoding & 0x0f) {
-    case 0x01: value = take_unsigned(reader); break;
-    case 0x02: value = unwind_take(reader, 2); break;
-    case 0x03: value = unwind_take(reader, 4); break;
-    case 0x09: value = (uint64_t)take_signed(reader); break;
-    case 0x0a: value = (uint64_t)(int16_t)unwind_take(reader, 2); break;
-    case 0x0b: value = (uint64_t)(int32_t)unwind_take(reader, 4); break;
-    default: value = unwind_take(reader, 8);
-    }
-    return relative && (encoding & 0x70) == 0x10 ? value + here : value;
-}
-
 /* ---- entries of the table ---- */
 
-struct entry {                 /* FDE, and what its CIE says */
-    struct reader common, own; /* instructions */
-    uintptr_t first, end;      /* of the function's code */
+struct entry {                        /* FDE, and what its CIE says */
+    struct unwind_reader common, own; /* instructions */
+    uintptr_t first, end;             /* of the function's code */
     uint64_t code_factor;
     int64_t data_factor;
     bool is_signal;
@@ -116,9 +28,9 @@ struct augmentation {
 #define ENTRY_BYTES_MAX ((uint64_t)64 << 10)
 
 /* An entry begins with its length; false: it has none. */
-static bool begin_entry(uintptr_t at, struct source *source, struct reader *reader)
+static bool begin_entry(uintptr_t at, struct unwind_source *source, struct unwind_reader *reader)
 {
-    *reader = (struct reader){at, source->object->end, source};
+    *reader = (struct unwind_reader){at, source->object->end, source};
     if (at < source->object->start || at >= source->object->end) return false;
     uint64_t bytes = unwind_take(reader, 4);
     if (bytes == 0xffffffff) bytes = unwind_take(reader, 8);
@@ -127,15 +39,15 @@ static bool begin_entry(uintptr_t at, struct source *source, struct reader *read
     return true;
 }
 
-static bool take_augmentation(struct reader letters, struct reader more, struct entry *entry,
-                              struct augmentation *augmentation)
+static bool take_augmentation(struct unwind_reader letters, struct unwind_reader more,
+                              struct entry *entry, struct augmentation *augmentation)
 {
     for (;;) {
         switch (unwind_take(&letters, 1)) {
         case 0: return true;
         case 'R': augmentation->encoding = (unsigned)unwind_take(&more, 1); break;
         case 'L': unwind_take(&more, 1); break;
-        case 'P': take_encoded(&more, (unsigned)unwind_take(&more, 1), false); break;
+        case 'P': unwind_take_encoded(&more, (unsigned)unwind_take(&more, 1), false); break;
         case 'S': entry->is_signal = true; break;
         case 'B': break; /* by which key return addresses are signed */
         default: return false;
@@ -143,41 +55,41 @@ static bool take_augmentation(struct reader letters, struct reader more, struct 
     }
 }
 
-static bool read_common(uintptr_t at, struct source *source, struct entry *entry,
+static bool read_common(uintptr_t at, struct unwind_source *source, struct entry *entry,
                         struct augmentation *augmentation)
 {
-    struct reader reader;
+    struct unwind_reader reader;
     if (!begin_entry(at, source, &reader) || unwind_take(&reader, 4) != 0) return false;
     const uint64_t version = unwind_take(&reader, 1);
     if (version != 1 && version != 3) return false;
-    struct reader letters = reader;
+    struct unwind_reader letters = reader;
     while (reader.at < reader.end && unwind_take(&reader, 1))
         continue;
-    entry->code_factor = take_unsigned(&reader);
-    entry->data_factor = take_signed(&reader);
-    uint64_t address = version == 1 ? unwind_take(&reader, 1) : take_unsigned(&reader);
+    entry->code_factor = unwind_take_unsigned(&reader);
+    entry->data_factor = unwind_take_signed(&reader);
+    uint64_t address = version == 1 ? unwind_take(&reader, 1) : unwind_take_unsigned(&reader);
     if (address != UNWIND_NUMBER_PC) return false;
     entry->common = reader;
     const uint64_t first = unwind_take(&letters, 1);
     augmentation->has_length = first == 'z';
     if (!augmentation->has_length) return first == 0;
-    struct reader more = take_block(&reader);
+    struct unwind_reader more = unwind_take_block(&reader);
     entry->common = reader;
     return take_augmentation(letters, more, entry, augmentation);
 }
 
-static bool read_entry(uintptr_t at, struct source *source, struct entry *entry)
+static bool read_entry(uintptr_t at, struct unwind_source *source, struct entry *entry)
 {
     struct augmentation augmentation = {0, false};
-    struct reader reader;
+    struct unwind_reader reader;
     *entry = (struct entry){.is_signal = false};
     if (!begin_entry(at, source, &reader)) return false;
     const uintptr_t here = reader.at;
     const uint64_t back = unwind_take(&reader, 4);
     if (back == 0 || !read_common(here - back, source, entry, &augmentation)) return false;
-    entry->first = take_encoded(&reader, augmentation.encoding, true);
-    entry->end = entry->first + take_encoded(&reader, augmentation.encoding & 0x0f, false);
-    if (augmentation.has_length) take_block(&reader);
+    entry->first = unwind_take_encoded(&reader, augmentation.encoding, true);
+    entry->end = entry->first + unwind_take_encoded(&reader, augmentation.encoding & 0x0f, false);
+    if (augmentation.has_length) unwind_take_block(&reader);
     entry->own = reader;
     return true;
 }
@@ -204,10 +116,10 @@ static uint32_t count_functions(struct unwind_memory *memory, const struct unwin
     return count;
 }
 
-static bool read_index(struct source *source, uint32_t at, struct index *index)
+static bool read_index(struct unwind_source *source, uint32_t at, struct index *index)
 {
     const uintptr_t first = source->object->table + INDEX_HEAD_BYTES;
-    return read_bytes(source, first + at * sizeof *index, index, sizeof *index);
+    return unwind_read_bytes(source, first + at * sizeof *index, index, sizeof *index);
 }
 
 bool unwind_learn(struct unwind_memory *memory, struct unwind_object *object)
@@ -226,7 +138,8 @@ bool unwind_learn(struct unwind_memory *memory, struct unwind_object *object)
 /* Narrows the entries among which the last one is that begins at or before `wanted` to those that
  * are copied at once. Functions are much the same size, so mostly it lies where its address lets
  * expect; every other time the half of them goes. */
-static bool narrow_index(struct source *source, intptr_t wanted, uint32_t *low, uint32_t *count)
+static bool narrow_index(struct unwind_source *source, intptr_t wanted, uint32_t *low,
+                         uint32_t *count)
 {
     const struct unwind_object *object = source->object;
     intptr_t from = (intptr_t)(object->start - object->table),
@@ -258,7 +171,7 @@ static bool narrow_index(struct source *source, intptr_t wanted, uint32_t *low, 
 }
 
 /* The last entry that begins at or before this address. `*next`: where the one after it begins. */
-static bool find_entry(struct source *source, uintptr_t address, struct entry *entry,
+static bool find_entry(struct unwind_source *source, uintptr_t address, struct entry *entry,
                        uintptr_t *next)
 {
     const uintptr_t table = source->object->table;
@@ -337,9 +250,9 @@ static void restore(struct machine *machine, uint64_t number)
     if (saved != NULL) *saved = *saved_of(&machine->initial, number);
 }
 
-static struct expression take_expression(struct reader *reader)
+static struct expression take_expression(struct unwind_reader *reader)
 {
-    const struct reader block = take_block(reader);
+    const struct unwind_reader block = unwind_take_block(reader);
     return (struct expression){block.at, block.end - block.at};
 }
 
@@ -374,7 +287,7 @@ static void restore_row(struct machine *machine)
 }
 
 /* One instruction whose upper two bits are 0. */
-static void carry_out_other(struct machine *machine, struct reader *reader,
+static void carry_out_other(struct machine *machine, struct unwind_reader *reader,
                             const struct entry *entry, unsigned code)
 {
     uint64_t number;
@@ -384,54 +297,57 @@ static void carry_out_other(struct machine *machine, struct reader *reader,
     case 0x03: machine->at += unwind_take(reader, 2) * entry->code_factor; break;
     case 0x04: machine->at += unwind_take(reader, 4) * entry->code_factor; break;
     case 0x05: /* offset_extended */
-        number = take_unsigned(reader);
-        save(machine, number, AT_OFFSET, (int64_t)take_unsigned(reader) * entry->data_factor);
+        number = unwind_take_unsigned(reader);
+        save(machine, number, AT_OFFSET,
+             (int64_t)unwind_take_unsigned(reader) * entry->data_factor);
         break;
-    case 0x06: restore(machine, take_unsigned(reader)); break;
-    case 0x07: save(machine, take_unsigned(reader), NOWHERE, 0); break;
-    case 0x08: save(machine, take_unsigned(reader), SAME, 0); break;
+    case 0x06: restore(machine, unwind_take_unsigned(reader)); break;
+    case 0x07: save(machine, unwind_take_unsigned(reader), NOWHERE, 0); break;
+    case 0x08: save(machine, unwind_take_unsigned(reader), SAME, 0); break;
     case 0x09: /* in another register */
     case 0x14: /* val_offset, val_offset_sf, val_expression: no address, but the value itself */
     case 0x15:
-        save(machine, take_unsigned(reader), ELSEWHERE, 0);
-        take_unsigned(reader);
+        save(machine, unwind_take_unsigned(reader), ELSEWHERE, 0);
+        unwind_take_unsigned(reader);
         break;
     case 0x16:
-        save(machine, take_unsigned(reader), ELSEWHERE, 0);
-        take_block(reader);
+        save(machine, unwind_take_unsigned(reader), ELSEWHERE, 0);
+        unwind_take_block(reader);
         break;
     case 0x0a: remember_row(machine); break;
     case 0x0b: restore_row(machine); break;
     case 0x0c:
-        number = take_unsigned(reader);
-        unwind_set_end(machine, number, (int64_t)take_unsigned(reader));
+        number = unwind_take_unsigned(reader);
+        unwind_set_end(machine, number, (int64_t)unwind_take_unsigned(reader));
         break;
-    case 0x0d: unwind_set_end(machine, take_unsigned(reader), machine->now.offset); break;
-    case 0x0e: unwind_set_end(machine, machine->now.base, (int64_t)take_unsigned(reader)); break;
+    case 0x0d: unwind_set_end(machine, unwind_take_unsigned(reader), machine->now.offset); break;
+    case 0x0e:
+        unwind_set_end(machine, machine->now.base, (int64_t)unwind_take_unsigned(reader));
+        break;
     case 0x0f: machine->now.expression = take_expression(reader); break;
     case 0x10:
-        number = take_unsigned(reader);
+        number = unwind_take_unsigned(reader);
         save_by_expression(machine, number, take_expression(reader));
         break;
     case 0x11:
-        number = take_unsigned(reader);
-        save(machine, number, AT_OFFSET, take_signed(reader) * entry->data_factor);
+        number = unwind_take_unsigned(reader);
+        save(machine, number, AT_OFFSET, unwind_take_signed(reader) * entry->data_factor);
         break;
     case 0x12:
-        number = take_unsigned(reader);
-        unwind_set_end(machine, number, take_signed(reader) * entry->data_factor);
+        number = unwind_take_unsigned(reader);
+        unwind_set_end(machine, number, unwind_take_signed(reader) * entry->data_factor);
         break;
     case 0x13:
-        unwind_set_end(machine, machine->now.base, take_signed(reader) * entry->data_factor);
+        unwind_set_end(machine, machine->now.base, unwind_take_signed(reader) * entry->data_factor);
         break;
     case 0x2d: break; /* the return address is signed from here on, or no more */
-    case 0x2e: take_unsigned(reader); break; /* how many bytes of arguments there are */
+    case 0x2e: unwind_take_unsigned(reader); break; /* how many bytes of arguments there are */
     default: machine->is_wrong = true;
     }
 }
 
 /* Carries out instructions up to the row of `address`. */
-static void unwind_carry_out(struct machine *machine, struct reader reader,
+static void unwind_carry_out(struct machine *machine, struct unwind_reader reader,
                              const struct entry *entry, uintptr_t address)
 {
     while (reader.at < reader.end && !machine->is_wrong && machine->at <= address) {
@@ -439,7 +355,8 @@ static void unwind_carry_out(struct machine *machine, struct reader reader,
         switch (byte >> 6) {
         case 1: machine->at += operand * entry->code_factor; break;
         case 2:
-            save(machine, operand, AT_OFFSET, (int64_t)take_unsigned(&reader) * entry->data_factor);
+            save(machine, operand, AT_OFFSET,
+                 (int64_t)unwind_take_unsigned(&reader) * entry->data_factor);
             break;
         case 3: restore(machine, operand); break;
         default: carry_out_other(machine, &reader, entry, byte);
@@ -449,15 +366,16 @@ static void unwind_carry_out(struct machine *machine, struct reader reader,
 
 /* ---- rules ---- */
 
-static struct reader read_expression(struct source *source, struct expression expression)
+static struct unwind_reader read_expression(struct unwind_source *source,
+                                            struct expression expression)
 {
-    return (struct reader){expression.at, expression.at + expression.bytes, source};
+    return (struct unwind_reader){expression.at, expression.at + expression.bytes, source};
 }
 
-static bool is_expression(struct source *source, struct expression expression, const char *bytes,
-                          size_t count)
+static bool is_expression(struct unwind_source *source, struct expression expression,
+                          const char *bytes, size_t count)
 {
-    struct reader reader = read_expression(source, expression);
+    struct unwind_reader reader = read_expression(source, expression);
     if (expression.bytes != count) return false;
     while (count > 0 && unwind_take(&reader, 1) == (uint8_t)*bytes)
         bytes++, count--;
@@ -465,10 +383,10 @@ static bool is_expression(struct source *source, struct expression expression, c
 }
 
 /* Takes a register (breg0 is 0x70) and an offset. */
-static bool takes_register(struct reader *expression, unsigned number, int64_t *offset)
+static bool takes_register(struct unwind_reader *expression, unsigned number, int64_t *offset)
 {
     if (unwind_take(expression, 1) != 0x70 + number) return false;
-    *offset = take_signed(expression);
+    *offset = unwind_take_signed(expression);
     return true;
 }
 
@@ -487,10 +405,10 @@ static int64_t unwind_words(const struct saved *saved, bool *fits)
 }
 
 /* The same where the frame's end is not at a known distance. */
-static int64_t words_from_bp(struct source *source, const struct saved *saved, bool *fits)
+static int64_t words_from_bp(struct unwind_source *source, const struct saved *saved, bool *fits)
 {
     struct saved from_bp = {.where = AT_OFFSET};
-    struct reader rest = read_expression(source, saved->expression);
+    struct unwind_reader rest = read_expression(source, saved->expression);
     if (saved->where == BY_EXPRESSION && takes_register(&rest, UNWIND_NUMBER_BP, &from_bp.offset) &&
         rest.at == rest.end)
         return unwind_words(&from_bp, fits);
@@ -499,19 +417,21 @@ static int64_t words_from_bp(struct source *source, const struct saved *saved, b
 }
 
 /* What GNU ld writes for a PLT: 16 bytes an entry, the second half with a word more on the stack. */
-static bool is_plt(struct source *source, struct expression expression, struct unwind_rule *rule)
+static bool is_plt(struct unwind_source *source, struct expression expression,
+                   struct unwind_rule *rule)
 {
     static const char before[] = "\x77\x08\x80\x00\x3f\x1a", behind[] = "\x2a\x33\x24\x22";
     char bytes[11];
     if (expression.bytes != sizeof bytes ||
-        !read_bytes(source, expression.at, bytes, sizeof bytes) || memcmp(bytes, before, 6) != 0 ||
-        memcmp(bytes + 7, behind, 4) != 0)
+        !unwind_read_bytes(source, expression.at, bytes, sizeof bytes) ||
+        memcmp(bytes, before, 6) != 0 || memcmp(bytes + 7, behind, 4) != 0)
         return false;
     *rule = (struct unwind_rule){.how = UNWIND_PLT, .offset = (bytes[6] - 0x30) & 15};
     return true;
 }
 
-static bool is_signal_frame(struct source *source, const struct row *row, const struct entry *entry)
+static bool is_signal_frame(struct unwind_source *source, const struct row *row,
+                            const struct entry *entry)
 {
     return entry->is_signal && row->bp.where == BY_EXPRESSION && row->pc.where == BY_EXPRESSION &&
            is_expression(source, row->expression, "\x77\xa0\x01\x06", 4) &&
@@ -520,11 +440,11 @@ static bool is_signal_frame(struct source *source, const struct row *row, const 
 }
 
 /* The frame's end by an expression, of which few forms are understood. */
-static struct unwind_rule rule_by_expression(struct source *source, const struct row *row,
+static struct unwind_rule rule_by_expression(struct unwind_source *source, const struct row *row,
                                              const struct entry *entry)
 {
     struct unwind_rule rule = {.how = UNWIND_UNKNOWN};
-    struct reader rest = read_expression(source, row->expression);
+    struct unwind_reader rest = read_expression(source, row->expression);
     int64_t offset;
     if (is_plt(source, row->expression, &rule)) return rule;
     if (is_signal_frame(source, row, entry)) return (struct unwind_rule){.how = UNWIND_SIGNAL};
@@ -548,7 +468,7 @@ static struct unwind_rule rule_with_return(const struct row *row, struct unwind_
     return rule;
 }
 
-static struct unwind_rule rule_of(struct source *source, const struct row *row,
+static struct unwind_rule rule_of(struct unwind_source *source, const struct row *row,
                                   const struct entry *entry)
 {
     const struct unwind_rule none = {.how = UNWIND_UNKNOWN};
@@ -588,7 +508,7 @@ static struct unwind_rule rule_without_table(struct unwind_memory *memory, uintp
     return (struct unwind_rule){.how = ends_signal ? UNWIND_SIGNAL : UNWIND_UNKNOWN};
 }
 
-static struct unwind_rule compile(struct source *source, uintptr_t pc)
+static struct unwind_rule compile(struct unwind_source *source, uintptr_t pc)
 {
     const uintptr_t address = pc - 1;
     struct machine machine;
@@ -616,7 +536,7 @@ static struct unwind_rule compile(struct source *source, uintptr_t pc)
 struct unwind_rule unwind_compile(struct unwind_memory *memory, const struct unwind_object *object,
                                   uintptr_t pc)
 {
-    struct source source = {memory, object, false};
+    struct unwind_source source = {memory, object, false};
     const struct unwind_rule rule = compile(&source, pc);
     return source.is_cut ? (struct unwind_rule){.how = UNWIND_UNKNOWN} : rule;
 }
@@ -624,7 +544,7 @@ struct unwind_rule unwind_compile(struct unwind_memory *memory, const struct unw
 bool unwind_function(struct unwind_memory *memory, const struct unwind_object *object,
                      uintptr_t address, uintptr_t *start, uintptr_t *end)
 {
-    struct source source = {memory, object, false};
+    struct unwind_source source = {memory, object, false};
     struct entry entry;
     uintptr_t next;
     if (!find_entry(&source, address, &entry, &next) || source.is_cut) return false;
