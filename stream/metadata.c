@@ -73,9 +73,11 @@ double metadata_start_s(const char *metadata, size_t bytes)
 double metadata_thin(const char *metadata, size_t bytes)
 {
     static const double most = 1e12;
-    char *text = metadata_copy(metadata, bytes, "thin");
-    const double thin = text != NULL ? strtod(text, NULL) : 0;
-    free(text);
+    size_t value_bytes = 0;
+    char text[32]; /* a replay asks, whose calls of malloc are counted */
+    const char *value = metadata_value(metadata, bytes, "thin", &value_bytes);
+    snprintf(text, sizeof text, "%.*s", value != NULL ? (int)value_bytes : 0, value);
+    const double thin = strtod(text, NULL);
     return thin >= 1 && thin <= most ? thin : 0;
 }
 
