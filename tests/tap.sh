@@ -75,7 +75,8 @@ check() {
 said() {
     local file
     for file in err out; do
-        [ ! -s "$file" ] || head -c 2000 "$file" | tr -cd "[:print:]\n" | sed "s/^/# $file: /"
+        [ ! -s "$file" ] || head -c 2000 "$file" | tr -cd "[:print:]\n" |
+            awk -v file="$file" '{ print "# " file ": " $0 }'
     done
 }
 
