@@ -211,7 +211,7 @@ def modules_of_wide_program(plug_in)
   Recording.new('wide.lz4').modules.values
 end
 
-plan 16
+plan 17
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
   plug_ins = make_plug_ins
@@ -290,6 +290,13 @@ Dir.mktmpdir do |directory|
   wrong = compare_all(answers, recording, sizes)
   report wrong.empty? && sizes.size > 100, 'sampled stacks are those of their calls',
          wrong.first(10) + ["#{sizes.size} of #{answers.of.size}"]
+  # One of 32, whatever was before it: so many of 20 000 are more than five times what chance does.
+  record('chances.lz4', '8192', '-c')
+  sampled = Recording.new('chances.lz4').stacks
+  rare = sampled.select { |size, _| size.is_a?(Integer) && size.between?(500, 899) }
+  counts = [sampled[24].size, rare.sum { |_, nodes| nodes.size }]
+  report counts.all? { |count| count.between?(490, 740) }, 'each call has the same chance of a stack',
+         ["#{counts.join(' and ')} of 20 000, 615 expected"]
   # Where a whole stack is looked for by rules, it takes fifty times as long.
   whole, *others = record('time.lz4', 'all', '-t').split.map(&:to_f)
   report others.all? { |ns| ns < 10 * whole }, 'deep stacks and those that are cut take not much longer than whole ones',

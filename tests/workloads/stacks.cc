@@ -13,6 +13,8 @@
 // stacks -m PLUGIN PLUGIN... - two threads allocate 4999 bytes from each of these at the same time,
 // both for the first time.
 //
+// stacks -c - makes 20 000 objects of 24 bytes and as many of 500 to 899, and frees them and NULL.
+//
 // stacks -t - prints how many nanoseconds of its thread an allocation takes with its free: where 100
 // functions have called each other, where 300 have, and where the outer ones are cut off.
 #include <alloca.h>
@@ -592,6 +594,18 @@ void meet_in_all(char **names, int names_count)
     pthread_join(thread, nullptr);
 }
 
+void make_for_chances()
+{
+    for (size_t i = 0; i < 20000; i++) {
+        void *volatile usual = malloc(24);
+        void *volatile rare = malloc(500 + i * 7 % 400);
+        void *volatile none = nullptr;
+        free(rare);
+        free(usual);
+        free(none);
+    }
+}
+
 void with_plug_ins(char **names, int names_count, int rounds)
 {
     pthread_t threads[3];
@@ -613,6 +627,10 @@ int main(int count, char **words)
     make_code();
     if (count == 2 && strcmp(words[1], "-d") == 0) {
         differ_at_once();
+        return 0;
+    }
+    if (count == 2 && strcmp(words[1], "-c") == 0) {
+        make_for_chances();
         return 0;
     }
     if (count == 2) {

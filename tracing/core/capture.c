@@ -71,6 +71,13 @@ bool malloctape_makes_room(void)
     return recording_has_room(lane) || capture_make_room(lane);
 }
 
+void malloctape_freed_nothing(void)
+{
+    struct malloctape_lane *lane = malloctape_lane;
+    atomic_add_own_release(&lane->null_frees, 1);
+    if (stack_sample_is_some() && stack_sample_give_back(lane)) slot_enable_fast_path(lane);
+}
+
 bool malloctape_ready(void)
 {
     if (!malloctape_makes_room()) return false;

@@ -74,10 +74,7 @@ static inline void malloctape_size_asked(void)
 }
 
 /* The program frees NULL, which is no event either. To be called like malloctape_freeing(). */
-static inline void malloctape_freed_nothing(void)
-{
-    atomic_add_own_release(&malloctape_lane->null_frees, 1);
-}
+void malloctape_freed_nothing(void);
 
 /* ---- recording, general ---- */
 

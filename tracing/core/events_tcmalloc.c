@@ -1,6 +1,7 @@
 /* events_tcmalloc - events off the fast path of an allocator that tells its classes and caches. */
 #include "tracing/core/events_own.h"
 #include "tracing/data/shadow.h"
+#include "tracing/data/stack_sample.h"
 #include "tracing/data/watch.h"
 #include "tracing/writer/writer.h"
 
@@ -171,6 +172,7 @@ void malloctape_allocated_in_cache(unsigned kind, uint64_t size, const void *obj
 {
     const struct units_allocation_of allocation = {.address = object, .taken = true};
     struct malloctape_lane *lane = malloctape_lane;
+    stack_sample_count_fast(lane);
     if (!lane->units.all_have_stacks || !events_put_stack(lane))
         lane = events_lane_for_object(size, false);
     if (lane == NULL)

@@ -102,6 +102,15 @@ bool stack_sample_count(struct malloctape_lane *lane)
     return true;
 }
 
+bool stack_sample_give_back(struct malloctape_lane *lane)
+{
+    struct stack_lane *stacks = &lane->stacks;
+    if (!stacks->is_due) return false;
+    stacks->is_due = false;
+    stacks->units_left = (uint64_t)(units_cursor(&lane->units) - lane->slot.start);
+    return true;
+}
+
 /* Only for calls that are off the fast path by their size. */
 static bool is_sampled_by_bytes(struct stack_lane *stacks, uint64_t size, bool is_realloc)
 {

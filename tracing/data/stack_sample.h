@@ -55,6 +55,15 @@ uint16_t *stack_sample_limit(const struct malloctape_lane *lane);
  * path again, up to another limit. */
 bool stack_sample_count(struct malloctape_lane *lane);
 
+/* The call is no event after all: if its unit was chosen, that is the next call's. True: as above. */
+bool stack_sample_give_back(struct malloctape_lane *lane);
+
+/* A call that was on the fast path so far is about to be recorded: its unit was not chosen. */
+static inline void stack_sample_count_fast(struct malloctape_lane *lane)
+{
+    lane->stacks.is_due = false;
+}
+
 /* Whether the allocation or realloc that is about to be recorded is to have its stack. */
 bool stack_sample_takes(struct malloctape_lane *lane, uint64_t size, bool is_realloc);
 
