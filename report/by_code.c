@@ -1,6 +1,7 @@
 #include "report/by_code.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,6 +166,12 @@ unsigned by_code_leaks(const struct by_code *code, uint32_t *rows, unsigned most
         report_top(bytes, (uint32_t)code->groups.count, sizeof *bytes, rows, most);
     free(bytes);
     return found;
+}
+
+double by_code_leaks_of(const struct by_code *code, uint32_t row)
+{
+    const struct stack_sum *objects = code->self[row].objects;
+    return fmax(objects[STACK_MADE].value, objects[STACK_AT_END].value);
 }
 
 /* ---- in order ---- */

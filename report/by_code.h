@@ -147,6 +147,9 @@ const char *by_code_name(const struct by_code *code, uint32_t row);
  * quarter of the calls. Those with most live bytes first; returns how many. */
 unsigned by_code_leaks(const struct by_code *code, uint32_t *rows, unsigned most);
 
+/* How many objects such a row has made: of estimates, not less than are alive. */
+double by_code_leaks_of(const struct by_code *code, uint32_t row);
+
 /* The rows of the live objects of `tally`, which has counted the same trace up to some call; by
  * index. CODE_GROUP_NONE: the object is not in focus. The caller frees the array. NULL: no
  * memory. */

@@ -102,7 +102,7 @@ static bool leak_row(const void *of, size_t at, struct table_row *row)
     }
     const struct cell cells[] = {{"name", .text = there ? by_code_name(code, (uint32_t)at) : ""},
                                  {"where", .text = place},
-                                 {"made", .value = round(self->objects[STACK_MADE].value)},
+                                 {"made", .value = there ? round(by_code_leaks_of(code, (uint32_t)at)) : 0},
                                  {"end_objects", .value = round(self->objects[STACK_AT_END].value)},
                                  {"end_bytes", .value = round(self->bytes[STACK_AT_END].value)}};
     TABLE_ROW(row, cells);

@@ -165,7 +165,7 @@ static void print_leaking_code(const struct by_code *code, FILE *to)
         fprintf(to, "%-*s %s in %s of %s objects of %s", WIDTH, i == 0 ? "may leak" : "",
                 words_bytes((uint64_t)llround(self->bytes[STACK_AT_END].value)),
                 words_count((uint64_t)llround(self->objects[STACK_AT_END].value)),
-                words_count((uint64_t)llround(self->objects[STACK_MADE].value)),
+                words_count((uint64_t)llround(by_code_leaks_of(code, rows[i]))),
                 words_name(by_code_name(code, rows[i])));
         by_code_print_place(code, rows[i], &by_code_numbers[BY_CODE_END], to);
         fputs(", more in each quarter of the calls\n", to);
