@@ -11,7 +11,9 @@
 #include "common/text.h"
 #include "launch/installed.h"
 
-enum { EACH_REST_US = 10000 };
+/* How long it takes at most until a keeper says what it keeps: it may wait for a name (keep/each.c), and
+ * for a processor. */
+enum { EACH_REST_US = 10000, EACH_BEGIN_TRIES = 1000 };
 
 /* ---- what is recorded to ---- */
 
@@ -85,6 +87,7 @@ static bool each_wait(const struct keeping *keeping)
 {
     char file[PATH_MAX];
     bool is_there;
+    if (*keeping->directory == '\0') return true;
     while (each_is_kept(keeping, &is_there)) {
         if (!each_has_ended(keeping->process)) return false;
         usleep(EACH_REST_US);
@@ -94,10 +97,38 @@ static bool each_wait(const struct keeping *keeping)
     return true;
 }
 
-size_t kept_each_end(const struct recordings *recordings)
+/* Whether a process that has ended has begun more recordings than its keepers have told of. */
+static bool each_is_awaited(const struct recordings *recordings)
+{
+    for (size_t i = 0; i < recordings->count; i++) {
+        const pid_t process = recordings->list[i].process;
+        size_t begun = 0, told = 0;
+        for (size_t k = 0; k <= i; k++)
+            begun += recordings->list[k].process == process;
+        for (size_t k = 0; k < recordings->keepings_count; k++)
+            told += recordings->keepings[k].process == process;
+        if (begun > told && each_has_ended(process)) return true;
+    }
+    return false;
+}
+
+/* What could not become FILE is still there. */
+static bool each_is_lost(const struct keeping *keeping)
+{
+    return *keeping->directory != '\0' && access(keeping->directory, F_OK) == 0;
+}
+
+size_t kept_each_end(struct recordings *recordings, size_t *lost)
 {
     size_t goes_on = 0;
+    for (unsigned i = 0; i < EACH_BEGIN_TRIES && each_is_awaited(recordings); i++) {
+        usleep(EACH_REST_US);
+        recordings_look(recordings);
+    }
     for (size_t i = 0; i < recordings->keepings_count; i++)
-        goes_on += !each_wait(&recordings->keepings[i]);
+        if (each_wait(&recordings->keepings[i]))
+            *lost += each_is_lost(&recordings->keepings[i]);
+        else
+            goes_on++;
     return goes_on;
 }

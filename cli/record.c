@@ -418,18 +418,23 @@ static int keepers_set(struct record *record, const char *report)
     return cli_fail(&cli_record, "cannot set the environment: %s", strerror(errno));
 }
 
-/* Waits for keepers. False: a keeper has failed. */
-static bool keepers_end(struct record *record, const struct recordings *recordings,
+/* Waits for keepers. False: a keeper has failed; of many: and none has written a FILE. */
+static bool keepers_end(struct record *record, struct recordings *recordings,
                         struct outcome *outcome)
 {
-    if (record->kept.is_each) outcome->unfinished += kept_each_end(recordings);
-    for (size_t i = 0; i < recordings->keepings_count && record->stacks != NULL; i++) {
+    size_t lost = 0, files = 0;
+    if (record->kept.is_each) outcome->unfinished += kept_each_end(recordings, &lost);
+    for (size_t i = 0; i < recordings->keepings_count; i++) {
         char file[PATH_MAX];
+        if (*recordings->keepings[i].directory == '\0') continue;
         kept_each_file(&recordings->keepings[i], file);
-        if (destination_exists(file))
+        if (!destination_exists(file)) continue;
+        files++;
+        if (record->stacks != NULL)
             made_names_keep(recordings->keepings[i].process, record->start_s, file);
     }
-    return record->kept.keep == NULL || record->kept.is_each || kept_end(&record->kept);
+    if (record->kept.is_each) return lost == 0 || files > 0;
+    return record->kept.keep == NULL || kept_end(&record->kept);
 }
 
 static int program_run(struct record *record, const struct executable *executable)

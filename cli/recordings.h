@@ -33,7 +33,7 @@ struct unrecorded {
 /* The keeper of one of many processes (kept_each.h). */
 struct keeping {
     pid_t process;
-    char *directory; /* of its segments: FILE.keep */
+    char *directory; /* of its segments: FILE.keep; empty: it keeps nothing */
 };
 
 struct recordings {

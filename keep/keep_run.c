@@ -477,11 +477,16 @@ static int keeper_serve_each(struct keeper *keeper, struct keep_options *options
     struct error error = {0};
     struct following following = {.pipe = each_split(&error)};
     if (following.pipe < 0) return keeper_fail(NULL, &error);
-    if (!following_begin(&following, &error)) return PROGRAM_OK; /* it has recorded nothing */
-    if (!each_choose_names(options, &error)) return keeper_fail(options->output, &error);
-    keeper->segments.directory = keeper_directory(options->directory);
-    if (keeper->segments.directory < 0) return PROGRAM_FAILED;
-    keeper_report("keeping %d %s", atoi(options->process), options->directory);
+    if (!following_begin(&following, &error)) { /* it has recorded nothing */
+        keeper_report("keeping %d ", atoi(options->process));
+        return PROGRAM_OK;
+    }
+    const bool is_named =
+        each_choose_names(options, &error) || keeper_fail(options->output, &error) == PROGRAM_OK;
+    keeper->segments.directory = is_named ? keeper_directory(options->directory) : -1;
+    const bool is_kept = keeper->segments.directory >= 0;
+    keeper_report("keeping %d %s", atoi(options->process), is_kept ? options->directory : "");
+    if (!is_kept) return PROGRAM_FAILED;
     if (options->listen != NULL && !listen_begin(&listener, keeper, &error))
         keeper_fail(options->listen, &error);
     return keeper_attend(keeper, &following, true, listener);

@@ -14,7 +14,8 @@
  *                                      or nothing after a fork
  *     other_libc PROCESS NAME          this program, which the process starts, is not recorded
  *     malloctape: TEXT                 to be shown at once
- *     keeping PROCESS DIRECTORY        of its keeper (keep/each.h), whose other lines are shown
+ *     keeping PROCESS DIRECTORY        of its keeper (keep/each.h), whose other lines are shown;
+ *                                      nothing: it keeps nothing
  *
  * A line break in a name is a null byte here.
  *
