@@ -6,11 +6,17 @@
  *   little    in a signal handler that has a stack of its own, of which little is left; prints how
  *             many bytes each call takes of it at most
  *   reset     in four threads, while the recording begins anew ten times: reset-1.raw and so on
+ *   held      while another thread is held up within mremap(), which does nothing then, for 0.3 s
  */
 #include "tracing/process/malloctape.h"
 
+#include <dlfcn.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +24,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -153,6 +160,52 @@ static void record_again_and_again(void)
         pthread_join(threads[i], NULL);
 }
 
+/* ---- a thread that is held up ---- */
+
+static volatile int is_held;
+
+/* Whoever is interrupted by this is within mremap(), which does nothing and returns no error. */
+static void hold_up(int number)
+{
+    const struct timespec pause = {0, 300000000};
+    (void)number;
+    is_held = 1;
+    nanosleep(&pause, NULL);
+}
+
+/* mremap() of this thread makes a signal. libc's own syscall() is called: a recorder takes care of what
+ * the program may call where it is confined. */
+static void *move_and_be_held(void *mapped)
+{
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mremap, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
+    long (*call)(long number, ...);
+    *(void **)&call = dlsym(dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "syscall");
+    if (call == NULL || call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)
+        exit(1);
+    (void)!mremap(mapped, 4096, 8192, MREMAP_MAYMOVE);
+    is_held = 2;
+    return NULL;
+}
+
+static void map_while_one_is_held(void)
+{
+    struct sigaction action = {.sa_handler = hold_up};
+    pthread_t thread;
+    void *mapped = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    sigaction(SIGSYS, &action, NULL);
+    if (pthread_create(&thread, NULL, move_and_be_held, mapped) != 0) exit(1);
+    while (is_held == 0)
+        sched_yield();
+    while (is_held == 1)
+        map_and_unmap(4096);
+    pthread_join(thread, NULL);
+}
+
 int main(int count, char **words)
 {
     const char *mode = count == 2 ? words[1] : "";
@@ -165,6 +218,8 @@ int main(int count, char **words)
         map_with_little();
     } else if (strcmp(mode, "reset") == 0) {
         record_again_and_again();
+    } else if (strcmp(mode, "held") == 0) {
+        map_while_one_is_held();
     } else if (strcmp(mode, "vfork") == 0) {
         const pid_t child = vfork();
         if (child == 0) {

@@ -22,8 +22,9 @@
 #define WAITER_LOOK_NS UINT64_C(1000000000)
 /* The same of one that waits for a cell. */
 #define CELL_LOOK_NS   UINT64_C(1000000)
-/* So often: a writer that has not freed any then waits itself, for a reader or a full disk. */
-#define CELL_LOOKS_MAX 100u
+/* So often, which is longer than the writer waits for a cell: one that has not freed any then waits
+ * itself, for a reader or a full disk. */
+#define CELL_LOOKS_MAX 2000u
 /* How many slots a pass is to find. More would take much of the caches from the program, as slots
  * are filled and written in turn; fewer would not be worth the microseconds that a pass costs. */
 #define PASS_SLOTS_MIN 2

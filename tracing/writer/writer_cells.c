@@ -8,9 +8,10 @@
 #define CELLS_CHUNK_ROOM  (RAW_CHUNK_HEADER_BYTES + CELLS_PAYLOAD_MAX + MAPPING_BYTES_MAX)
 
 /* A thread that has a cell fills it in an instant, unless it has been ended in between: the writer
- * goes past it after this time, or, if not many are left, after the lesser one. */
+ * goes past it after this time, or, if not many are left, after the lesser one. On a busy machine a
+ * thread may not run for a tenth of a second. */
 #define CELL_PATIENCE_NS        UINT64_C(10000000000)
-#define CELL_PATIENCE_LESSER_NS UINT64_C(50000000)
+#define CELL_PATIENCE_LESSER_NS UINT64_C(1000000000)
 /* In the last window, so often and so long. */
 #define CELL_LAST_TRIES         10
 #define CELL_LAST_NS            UINT64_C(1000000)
