@@ -215,7 +215,7 @@ static int compare_words_parse(struct compare_options *options, int count, char 
         {"symbols", .take = compare_symbols_take},
         {"skip", .take = compare_skip_take},
         {"tune", .flag = &options->tune},
-        {"thp", .word = &options->thp},
+        {"thp", .word = &options->thp, .choices = compare_huge_pages},
         {"no-latency", .flag = &options->no_latency},
         {"no-series", .flag = &options->no_series},
         {"runs", 'r', .take = rounds_parse},

@@ -5,6 +5,8 @@
 #include "allocators/known.h"
 #include "common/error.h"
 
+const char *const compare_huge_pages[] = {"always", "madvise", "never", NULL};
+
 static bool has_allocator(const struct compare_list *list, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)
@@ -58,14 +60,15 @@ static bool vary_as(struct compare_list *list, size_t count, const char *word)
 bool compare_vary_huge_pages(struct compare_list *list, const char *words, char *why,
                              size_t why_bytes)
 {
-    static const char *const known[] = {"always", "madvise", "never"};
+    const char *const *known = compare_huge_pages;
     const size_t count = list->count;
     for (const char *at = words;; at++) {
         const size_t bytes = strcspn(at, ",");
         size_t i = 0;
-        while (i < 3 && (strlen(known[i]) != bytes || strncmp(known[i], at, bytes) != 0))
+        while (known[i] != NULL &&
+               (strlen(known[i]) != bytes || strncmp(known[i], at, bytes) != 0))
             i++;
-        if (i == 3)
+        if (known[i] == NULL)
             return error_explain(why, why_bytes, "'%.*s' is not always, madvise or never",
                                  (int)bytes, at);
         if (!vary_as(list, count, known[i])) return error_explain(why, why_bytes, "no memory");

@@ -10,8 +10,11 @@
  * `why` says what is missing. */
 bool compare_tune(struct compare_list *list, char *why, size_t why_bytes);
 
-/* Adds each allocator of the list with huge pages as each of the words says, separated by commas:
- * always, madvise, never. False: `why`. */
+/* always, madvise, never; NULL at the end. */
+extern const char *const compare_huge_pages[];
+
+/* Adds each allocator of the list with huge pages as each of these words says, separated by commas.
+ * False: `why`. */
 bool compare_vary_huge_pages(struct compare_list *list, const char *words, char *why,
                              size_t why_bytes);
 

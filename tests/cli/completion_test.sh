@@ -44,6 +44,7 @@ offers_arguments() {
         offers ':file' report --json= && offers ':file' order -o '' &&
         offers 'tcmalloc program' record --allocator '' && offers '' dump --lane '' &&
         offers 'wip_raw wip_processed wl' import --from w && offers memory_replay export --to me &&
+        offers 'always madvise never' compare --thp '' && offers never,madvise compare --thp never,m &&
         offers 'threads' replay -e t && offers 'threads' compare --engine=t
 }
 offers_allocators() {
