@@ -58,7 +58,8 @@ static const char cut_help_text[] =
     "  malloctape cut raw.lz4 -o part.lz4 --from 10m --to 12m\n"
     "\n"
     "The exit status is 0, 3 when the trace was cut short, 1 when it is damaged or ends before the\n"
-    "part begins or OUT cannot be written, 2 for a mistake on the command line.\n";
+    "part begins, no object is of these lanes, sizes and code, or OUT cannot be written, 2 for a mistake\n"
+    "on the command line.\n";
 
 struct cut_options {
     const char *trace, *output, *code;

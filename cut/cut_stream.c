@@ -254,6 +254,20 @@ static void cut_take_batch(struct cutting *state, const struct instruction_batch
     cut_take_part(state, batch, from);
 }
 
+/* Whether some objects are left out. */
+static bool cut_chooses(const struct cut_plan *plan)
+{
+    return plan->lanes.count > 0 || plan->sizes.count > 0 || plan->code != NULL;
+}
+
+/* Whether there were calls, and none is chosen. */
+static bool cut_chose_nothing(const struct cutting *state)
+{
+    const struct cut_counts *counts = state->counts;
+    return cut_chooses(state->plan) && counts->left_out + counts->before > 0 &&
+           counts->calls + counts->base_objects == 0;
+}
+
 static bool cut_fails(struct cutting *state, char *why, size_t why_bytes)
 {
     if (process_interrupted()) return !error_explain(why, why_bytes, "interrupted");
@@ -267,6 +281,9 @@ static bool cut_fails(struct cutting *state, char *why, size_t why_bytes)
         error_text(&state->copy.writer.error, why, why_bytes);
         return true;
     }
+    if (cut_chose_nothing(state))
+        return !error_explain(why, why_bytes,
+                              "no object of the part is of these sizes, lanes or code");
     if (state->begun) return false;
     return !error_explain(
         why, why_bytes, "the trace ends before the part begins: it has %" PRIu64 " calls in %.3f s",
@@ -295,12 +312,6 @@ static bool cut_read(struct cutting *state, char *why, size_t why_bytes)
     if (instruction_writer_finish(&state->copy.writer, status)) return true;
     error_text(&state->copy.writer.error, why, why_bytes);
     return false;
-}
-
-/* Whether some objects are left out. */
-static bool cut_chooses(const struct cut_plan *plan)
-{
-    return plan->lanes.count > 0 || plan->sizes.count > 0 || plan->code != NULL;
 }
 
 static bool cut_takes(void *of, uint32_t lane, uint64_t size, uint32_t stack)

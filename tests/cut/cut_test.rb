@@ -29,7 +29,7 @@ end
 def owners_at_the_end(trace)
   rows = JSON.parse(output_of({}, MALLOCTAPE, 'report', '--json', '-', trace))['rss']['owners']
   rows['kind'].zip(rows['owner'], rows['end_bytes']).each_with_object(Hash.new(0)) do |(kind, owner, bytes), sums|
-    sums[%w[alive rounding free].include?(kind) ? 'heap' : owner] += bytes
+    sums[%w[alive rounding free].include?(kind) ? 'heap' : owner] += bytes if bytes.positive?
   end
 end
 
@@ -52,7 +52,7 @@ CODE = <<~TEXT
   t 20000000 1000 1000
 TEXT
 
-plan 13
+plan 14
 
 Dir.mktmpdir('malloctape-cut') do |directory|
   Dir.chdir(directory)
@@ -108,6 +108,11 @@ Dir.mktmpdir('malloctape-cut') do |directory|
   none = cut('whole', 'none', '--code', 'nothing')
   report part.at_base.map(&:to_i) == [100] && calls == ['malloc 300', 'realloc_moved 150', 'free'] && none[2].exitstatus == 1,
          'by code: whole objects', [part.at_base.inspect, calls.inspect, none[1]]
+
+  none = [%w[whole --sizes 123456789], %w[whole --lanes 99], ['whole', '--lanes', '99', '--from', "#{last / 2}calls"],
+          %w[coded --code parse --sizes 7]].map { |trace, *words| cut(trace, 'empty', *words) }
+  report none.all? { |_, errors, status| status.exitstatus == 1 && errors.include?('no object of the part is of these') } &&
+         !File.exist?('empty'), 'a choice that is none is an error', none.map { |one| one[1] }
 
   golden = "#{__dir__}/../golden/instructions-4.0"
   cut("#{golden}-statistics", 'part', '--from', '100calls', '--drop', 'statistics')

@@ -60,7 +60,7 @@ Dir.mktmpdir('malloctape-minimize') do |directory|
   output_of(fault.merge('FAULT_SHOWN' => 'shown'), './few.program')
   report File.exist?('shown'), 'a C program shows it, too'
 
-  cut('whole', 'nothing', '--lanes', '99')
+  cut('whole', 'nothing', '--to', '0calls')
   built, ran = %w[whole nothing].map { |trace|
     output_of({}, MALLOCTAPE, 'export', '-q', '--to', 'c', trace, '-o', 'bug.c')
     built, = Open3.capture2e(*%w[cc -std=c11 -Wall -Wextra -pedantic -Werror -O0 -pthread bug.c -o program])
