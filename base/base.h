@@ -122,6 +122,10 @@ void base_take_mapping(struct base *base, const struct mapping_record *record);
  * False: no memory. */
 bool base_write(const struct base *base, struct instruction_writer *writer, uint32_t *registers);
 
+/* Only what is alive, in no order and as if one thread had made it when recording began: for sums by call
+ * stack. It takes a sixth of the time. False: no memory. */
+bool base_write_live(const struct base *base, struct instruction_writer *writer);
+
 #ifdef __cplusplus
 }
 #endif

@@ -242,3 +242,20 @@ bool base_write(const struct base *base, struct instruction_writer *writer, uint
     pages_unmap(state.events, state.capacity * sizeof *state.events);
     return good;
 }
+
+bool base_write_live(const struct base *base, struct instruction_writer *writer)
+{
+    struct base_writing state = {.base = base, .writer = writer};
+    if (writer->features & INSTRUCTION_FEATURE_STACKS) base_write_stacks(&base->stacks, writer);
+    for (uint64_t i = 0; i < base->lives_end; i++) {
+        const struct base_life *life = &base->lives[i];
+        if (life->died != BASE_ALIVE) continue;
+        instruction_put_stack(writer, life->stack);
+        instruction_put_allocation_with(writer, (enum call_kind)life->kind, life->size,
+                                        life->alignment, life->address);
+    }
+    if (!base_write_mappings(&base->mappings, writer)) return false;
+    base_put_last_tick(&state);
+    instruction_put_base_end(writer);
+    return true;
+}

@@ -120,7 +120,6 @@ bool keeper_write_live(struct keeper *keeper, const char *path, struct error *er
     struct instruction_writer writer = {.count = 0};
     struct output output;
     struct instruction_header header = keeper->segments.header;
-    uint32_t *names = NULL;
     header.features |= INSTRUCTION_FEATURE_BASE;
     if (!output_open(&output, path)) {
         *error = output.error;
@@ -129,11 +128,9 @@ bool keeper_write_live(struct keeper *keeper, const char *path, struct error *er
     pthread_mutex_lock(&keeper->lock);
     const char *state = keeper_state(keeper);
     if (state != NULL) error_set(error, &error_system, ERROR_NO_OFFSET, "%s", state);
-    if (state == NULL) names = malloc((keeper->follow.base.live + 1) * sizeof *names);
-    bool good = names != NULL && instruction_writer_open(&writer, &output, &header) &&
-                base_write(&keeper->follow.base, &writer, names);
+    bool good = state == NULL && instruction_writer_open(&writer, &output, &header) &&
+                base_write_live(&keeper->follow.base, &writer);
     pthread_mutex_unlock(&keeper->lock);
-    free(names);
     good = good && instruction_writer_finish(&writer, INSTRUCTION_STATUS_COMPLETE);
     if (!good && error_is_set(&writer.error)) *error = writer.error;
     if (!good) error_set_system(error, "no memory");

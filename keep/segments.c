@@ -159,7 +159,9 @@ static void segments_drop_old(struct segments *segments)
             (now > segments->keep_ns && segments->list[1].start_ns <= now - segments->keep_ns) ||
             (segments->max_bytes > 0 && segments->bytes > segments->max_bytes)))
         segments_drop_first(segments);
-    if (now - segments->list[0].start_ns >= segments->older_ns) segments_drop_older(segments);
+    if (now - segments->list[0].start_ns >= segments->older_ns &&
+        now - segments->older_end_ns >= segments->keep_ns)
+        segments_drop_older(segments);
 }
 
 /* ---- the beginning of one ---- */
@@ -268,6 +270,7 @@ static void segments_set_aside(struct segments *segments)
         memcpy(segments->older, segments->list, segments->count * sizeof *segments->list);
         segments->older_count = segments->count;
         segments->older_ns = ns;
+        segments->older_end_ns = now;
         segments->count = 0;
     }
     segments_remove(segments);

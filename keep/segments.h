@@ -9,7 +9,8 @@
  * So segments can be put together (joined.h).
  *
  * Where the disk was full, the latest of what was there is set aside, and a base begins anew: those of
- * before and after do not go together. Once as much has come after it, it goes.
+ * before and after do not go together. Once as much has come after it, and all of it is older than what
+ * was asked for, it goes.
  *
  * Bounds   keep_ns of the stream's time, and a tenth more; `max_bytes`, and a segment more, unless
  *          what is alive takes more already.
@@ -47,7 +48,7 @@ struct segments {
     uint64_t bytes, peak_bytes;         /* on disk */
     struct segment older[SEGMENTS_MAX]; /* that were set aside */
     size_t older_count;
-    uint64_t older_ns;                /* how long they last */
+    uint64_t older_ns, older_end_ns;  /* how long they last, and where they end */
     struct error error;               /* the first one; nothing is written after it */
     bool is_finished;                 /* segments_finish() has been successful */
     struct instruction_totals totals; /* of the latest one that was finished */
