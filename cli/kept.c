@@ -14,6 +14,7 @@
 
 #include "cli/cli.h"
 #include "cli/tell.h"
+#include "cli/told_to_end.h"
 #include "common/amount.h"
 #include "common/printable.h"
 #include "keep/keep_socket.h"
@@ -241,13 +242,28 @@ void kept_rescue(const char *file, const char *directory)
         waitpid(process, NULL, 0);
 }
 
+/* False: somebody has asked us not to. */
+static bool kept_wait(struct kept *kept)
+{
+    struct told_to_end told;
+    told_to_end_begin(&told);
+    while (kept->keeper > 0) {
+        if (waitpid(kept->keeper, &kept->status, WNOHANG) == kept->keeper) {
+            kept->keeper = 0;
+            if (WIFSIGNALED(kept->status)) kept_tell_lost(kept);
+        } else if (told_to_end_wait(&told)) {
+            cli_tell("malloctape record: signal %d: the keeper goes on writing %s", told.signal,
+                     kept->output);
+            return false;
+        }
+    }
+    return true;
+}
+
 bool kept_end(struct kept *kept)
 {
     kept_let_go(kept);
-    if (kept->keeper > 0 && waitpid(kept->keeper, &kept->status, 0) == kept->keeper) {
-        kept->keeper = 0;
-        if (WIFSIGNALED(kept->status)) kept_tell_lost(kept);
-    }
+    if (!kept_wait(kept)) return false;
     if (WIFSIGNALED(kept->status)) kept_rescue(kept->output, kept->directory);
     return WIFEXITED(kept->status) && WEXITSTATUS(kept->status) != PROGRAM_FAILED;
 }

@@ -27,7 +27,7 @@ struct kept {
     char directory[PATH_MAX], fifo[PATH_MAX];
 
     /* From here on: kept.c only. */
-    pid_t keeper; /* 0: it has ended */
+    pid_t keeper; /* 0: it has ended; anybody may read it */
     bool holds; /* the FIFO, until a recorder has written: it finds a reader, and one that is killed
                    * before leaves no keeper that waits for it */
     int held;
@@ -58,7 +58,8 @@ void kept_rescue(const char *file, const char *directory);
  * False: a message has been printed. */
 bool kept_give(struct kept *kept, int given[2]);
 
-/* The program has ended. Waits until the keeper has written FILE. Whether it has. */
+/* The program has ended. Waits until the keeper has written FILE, or a signal asks us to end. Whether
+ * it has. */
 bool kept_end(struct kept *kept);
 
 /* Asks the keeper of a process for a file: `word` is "keep" or "recent" (keep/control.h). Whether it

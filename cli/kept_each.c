@@ -2,18 +2,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/tell.h"
+#include "cli/told_to_end.h"
 #include "common/text.h"
 #include "launch/installed.h"
 
 /* How long it takes at most until a keeper says what it keeps: it may wait for a name (keep/each.c), and
  * for a processor. */
-enum { EACH_REST_US = 10000, EACH_BEGIN_TRIES = 1000 };
+enum { EACH_BEGIN_TRIES = 1000 };
 
 /* ---- what is recorded to ---- */
 
@@ -83,33 +87,61 @@ void kept_each_file(const struct keeping *keeping, char file[PATH_MAX])
 }
 
 /* Whether it has been written. */
-static bool each_wait(const struct keeping *keeping)
+static bool each_wait(const struct keeping *keeping, struct told_to_end *told)
 {
     char file[PATH_MAX];
     bool is_there;
     if (*keeping->directory == '\0') return true;
-    while (each_is_kept(keeping, &is_there)) {
-        if (!each_has_ended(keeping->process)) return false;
-        usleep(EACH_REST_US);
-    }
+    while (each_is_kept(keeping, &is_there))
+        if (!each_has_ended(keeping->process) || told_to_end_wait(told)) return false;
     kept_each_file(keeping, file);
     if (is_there) kept_rescue(file, keeping->directory);
     return true;
 }
 
-/* Whether a process that has ended has begun more recordings than its keepers have told of. */
-static bool each_is_awaited(const struct recordings *recordings)
+static int each_process_order(const void *one, const void *other)
 {
-    for (size_t i = 0; i < recordings->count; i++) {
-        const pid_t process = recordings->list[i].process;
-        size_t begun = 0, told = 0;
-        for (size_t k = 0; k <= i; k++)
-            begun += recordings->list[k].process == process;
-        for (size_t k = 0; k < recordings->keepings_count; k++)
-            told += recordings->keepings[k].process == process;
-        if (begun > told && each_has_ended(process)) return true;
+    const pid_t a = *(const pid_t *)one, b = *(const pid_t *)other;
+    return (a > b) - (a < b);
+}
+
+/* Sorts them, and adds an end. */
+static void each_sort(pid_t *processes, size_t count)
+{
+    if (count > 1) qsort(processes, count, sizeof *processes, each_process_order);
+    processes[count] = INT_MAX;
+}
+
+/* Whether a process that has ended has begun more recordings than its keepers have told of. Both are
+ * sorted: what is only in `begun` is missing. */
+static bool each_is_missing(const pid_t *begun, size_t count, const pid_t *told)
+{
+    for (size_t i = 0; i < count; i++) {
+        while (*told < begun[i])
+            told++;
+        if (*told == begun[i])
+            told++;
+        else if (each_has_ended(begun[i]))
+            return true;
     }
     return false;
+}
+
+static bool each_is_awaited(const struct recordings *recordings)
+{
+    pid_t *begun = malloc((recordings->count + 1) * sizeof *begun);
+    pid_t *told = malloc((recordings->keepings_count + 1) * sizeof *told);
+    const bool good = begun != NULL && told != NULL;
+    for (size_t i = 0; good && i < recordings->count; i++)
+        begun[i] = recordings->list[i].process;
+    for (size_t i = 0; good && i < recordings->keepings_count; i++)
+        told[i] = recordings->keepings[i].process;
+    if (good) each_sort(begun, recordings->count);
+    if (good) each_sort(told, recordings->keepings_count);
+    const bool is_missing = good && each_is_missing(begun, recordings->count, told);
+    free(begun);
+    free(told);
+    return is_missing;
 }
 
 /* What could not become FILE is still there. */
@@ -120,15 +152,19 @@ static bool each_is_lost(const struct keeping *keeping)
 
 size_t kept_each_end(struct recordings *recordings, size_t *lost)
 {
+    struct told_to_end told;
     size_t goes_on = 0;
+    told_to_end_begin(&told);
     for (unsigned i = 0; i < EACH_BEGIN_TRIES && each_is_awaited(recordings); i++) {
-        usleep(EACH_REST_US);
+        if (told_to_end_wait(&told)) break;
         recordings_look(recordings);
     }
     for (size_t i = 0; i < recordings->keepings_count; i++)
-        if (each_wait(&recordings->keepings[i]))
+        if (each_wait(&recordings->keepings[i], &told))
             *lost += each_is_lost(&recordings->keepings[i]);
         else
             goes_on++;
+    if (told.signal != 0)
+        cli_tell("malloctape record: signal %d: keepers go on writing what they keep", told.signal);
     return goes_on;
 }

@@ -20,7 +20,7 @@ enum { KEPT_COMMAND_BYTES = 4096 };
 int kept_each_output(const struct kept *kept, const char *report, char *output, size_t bytes);
 
 /* The program has ended. Waits until the keepers of all processes that have ended, too, have written
- * their FILE. Returns how many still run. `lost`: how many could not write it. */
+ * their FILE, or a signal asks us to end. Returns how many still run. `lost`: how many could not write it. */
 size_t kept_each_end(struct recordings *recordings, size_t *lost);
 
 /* The FILE of one of them that keeps something. */

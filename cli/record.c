@@ -2,6 +2,7 @@
  *
  * Everything is checked before the program starts. When it has ended, recordings that it left
  * unfinished are completed (finish.h), and the results of all are printed (recordings.h). */
+#include "cli/adopted.h"
 #include "cli/ask.h"
 #include "cli/cli.h"
 #include "cli/destination.h"
@@ -390,7 +391,9 @@ static void begin_print(const struct watch *watch)
 static void record_look(void *of)
 {
     struct watch *watch = of;
+    const pid_t ours[] = {watch->program.process, watch->record->kept.keeper};
     kept_look(&watch->record->kept);
+    adopted_take(ours, sizeof ours / sizeof *ours);
     if (watch->record->idle && !watch->has_begun) begin_print(watch);
     if (watch->record->control && !watch->record->idle && !watch->record->quiet &&
         !watch->has_begun)

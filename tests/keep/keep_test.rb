@@ -178,7 +178,7 @@ def sums(pprof)
   types.zip(values.transpose.map(&:sum)).to_h.merge('default' => texts[profile[14][0]])
 end
 
-plan 20
+plan 22
 
 $slow = []
 slow_test 'a condition that becomes true has a trace written' do
@@ -218,6 +218,23 @@ slow_test 'top shows which functions allocate, and which grow' do
   Process.kill(:KILL, process)
   ended(recorder)
   raise Failure, text unless text =~ /^churns .* %  numbered_run$/ && text =~ /^grows +\+.* MiB  numbered_run$/
+end
+
+slow_test 'record ends when it is asked to, although a keeper does not' do
+  recorder = record(count: 2000)
+  keeper = keeper_of(recorder)
+  process_of(recorder, 1000)
+  Process.kill(:STOP, keeper)
+  wait_until('the end of the program') { File.read("/proc/#{recorder}/task/#{recorder}/children").split == [keeper.to_s] }
+  Process.kill(:TERM, recorder) # it was meant for both
+  sleep 1.2
+  early = Process.wait(recorder, Process::WNOHANG)
+  Process.kill(:TERM, recorder)
+  status = ended(recorder) unless early
+  Process.kill(:CONT, keeper)
+  wait_until('the end of the keeper') { !File.exist?("#{FILE}.keep") }
+  check_kept
+  raise Failure, "#{early} #{status} #{File.read('err')}" unless status == 125 && File.read('err').include?('goes on')
 end
 
 test 'of a program that ends there are the last moments, complete' do
@@ -464,6 +481,16 @@ test 'each process has a keeper: of one that is killed, one that ends, and one w
   raise Failure, "#{texts} #{File.read('err')}" unless sockets && texts.match?(/^\d+ events/) &&
                                                     kept("#{lost}.kept.lz4").calls.positive?
 end
+
+# In a container it is the first process. It looks five times a second.
+test 'what is left of keepers whose parent has ended is taken' do
+  script = "for i in 1 2 3; do (#{NUMBERED} a 1 2000 0 & #{NUMBERED} b 1 2000 0 &); done; #{NUMBERED} c 1 #{MANY} 10000 & " \
+           'while ls *.keep | grep -q 1; do sleep 0.02; [ $(ls *.lz4 | wc -l) -ge 6 ] && break; done; sleep 0.3; ' \
+           'cat /proc/[0-9]*/stat | grep -c ") Z" >zombies; kill %1'
+  system('unshare', '--pid', '--fork', '--mount-proc', bin('malloctape'), 'record', '--keep', '10s', '-o', '%p.kept.lz4',
+         '--', 'sh', '-c', script, err: 'err')
+  raise Failure, "#{File.read('zombies')} #{Dir['*.lz4']} #{File.read('err')}" unless File.read('zombies').to_i < 6 && Dir['*.lz4'].size >= 12
+end if Process.uid.zero? && system('unshare', '--pid', '--fork', '--mount-proc', 'true', err: File::NULL)
 
 test 'what cannot be is refused' do
   { %w[--keep never] => 'TIME', %w[--keep 10m,0] => 'TIME', %w[--when rss>1G] => 'needs --keep',
