@@ -16,6 +16,7 @@
 #include "compare/compare_warnings.h"
 #include "compare/contention.h"
 #include "compare/expected.h"
+#include "compare/library.h"
 #include "compare/machine.h"
 #include "compare/recorded.h"
 #include "compare/tune.h"
@@ -285,6 +286,7 @@ static void rows_close(struct compare *compare)
     free(compare->rows);
     compare_recorded_close(compare);
     others_free(&compare->others);
+    free(compare->program_has);
     compare_what_if_close(compare);
 }
 
@@ -313,6 +315,18 @@ static bool measure_prepare(struct compare *compare, char *why, size_t why_bytes
     return true;
 }
 
+/* What the recorded process had besides its allocator. False: no memory. */
+static bool others_find(struct compare *compare)
+{
+    const json_t *const report = compare->null_report;
+    const char *allocator = json_string_value(json_object_get(report, "recorded_allocator"));
+    const char *program = json_string_value(json_object_get(report, "program"));
+    if (!others_read(&compare->others, compare->ordered, allocator != NULL ? allocator : ""))
+        return false;
+    if (program != NULL) compare->program_has = library_list_of_program(program, &compare->others);
+    return true;
+}
+
 /* Returns an exit status; what is wrong has been printed. */
 static int measure(struct compare *compare)
 {
@@ -335,12 +349,10 @@ static int measure(struct compare *compare)
     if (contention_is_possible(compare) && !compare_run_lane_peaks(compare, why, sizeof why))
         return process_interrupted() ? PROGRAM_FAILED
                                      : cli_fail(&cli_compare, "%s: %s", trace, why);
+    if (!others_find(compare))
+        return cli_fail(&cli_compare, "%s: no memory for what was resident", trace);
     compare_run_rows(compare);
     compare_recorded_hide(compare);
-    const char *allocator =
-        json_string_value(json_object_get(compare->null_report, "recorded_allocator"));
-    if (!others_read(&compare->others, compare->ordered, allocator != NULL ? allocator : ""))
-        return cli_fail(&cli_compare, "%s: no memory for what was resident", trace);
     compare_untouched_correct(compare);
     progress_text("");
     compare_expect(compare);

@@ -10,7 +10,7 @@
 #include "compare/expected.h"
 
 /* At most this many words of a command line are compare's own; the user's come in addition. */
-enum { OWN_WORDS_MAX = 16 };
+enum { OWN_WORDS_MAX = 18 };
 
 /* At least this many calls of a kind should be timed: if a trace has fewer, in several rounds. */
 #define TIMED_LEAST 100000
@@ -67,6 +67,10 @@ static char **words_make(const struct compare *compare, const struct run_how *ho
         *next++ = (char *)how->engine;
     }
     if (how->further != NULL) *next++ = (char *)how->further;
+    if (compare->program_has != NULL) {
+        *next++ = (char *)"--program-has";
+        *next++ = compare->program_has;
+    }
     *next++ = (char *)"--quiet";
     *next++ = (char *)"--json";
     *next++ = file;

@@ -19,9 +19,27 @@ struct others_reading {
     bool no_memory;
 };
 
+static void others_put_file(struct others_reading *reading, const struct resident_part *part)
+{
+    struct others *others = reading->others;
+    const size_t bytes = part->name_bytes;
+    for (size_t at = 0; at < others->files_bytes; at += strlen(others->files + at) + 1)
+        if (strlen(others->files + at) == bytes &&
+            memcmp(others->files + at, part->name, bytes) == 0)
+            return;
+    if (memchr(part->name, '\0', bytes) != NULL) return;
+    if (!array_reserve(&others->files, &others->files_room, others->files_bytes + bytes + 1, 1)) {
+        reading->no_memory = true;
+        return;
+    }
+    memcpy(others->files + others->files_bytes, part->name, bytes);
+    others->files_bytes += bytes + 1;
+}
+
 static void others_put_part(void *of, const struct resident_part *part)
 {
     struct others_reading *reading = of;
+    if (part->owner == RESIDENT_FILE && reading->others->count == 0) others_put_file(reading, part);
     if (part->owner == RESIDENT_HEAP)
         reading->heap_kib += (double)part->resident;
     else if (part->owner != RESIDENT_RECORDER)
@@ -96,5 +114,15 @@ void others_free(struct others *others)
     free(others->seconds);
     free(others->bytes);
     free(others->heap);
+    free(others->files);
     *others = (struct others){.count = 0};
+}
+
+const char *others_file(const struct others *others, const char *name)
+{
+    for (size_t at = 0; at < others->files_bytes; at += strlen(others->files + at) + 1) {
+        const char *const slash = strrchr(others->files + at, '/');
+        if (slash != NULL && strncmp(slash + 1, name, strlen(name)) == 0) return others->files + at;
+    }
+    return NULL;
 }

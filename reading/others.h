@@ -18,15 +18,20 @@ struct others {
     double *seconds, *bytes; /* by look, in order; without the recorder's own */
     double *heap;            /* what the allocator had then */
     size_t count;            /* 0: the stream does not say it */
+    char *files;             /* whose pages were resident at the first look: names, each with its end */
+    size_t files_bytes;
 
     /* From here on: others.c only. */
-    size_t seconds_room, bytes_room, heap_room;
+    size_t seconds_room, bytes_room, heap_room, files_room;
 };
 
 /* Reads the stream in `path`. `allocator`: its name, as recorded. False: no memory, or the stream
  * cannot be read. */
 bool others_read(struct others *others, const char *path, const char *allocator);
 void others_free(struct others *others);
+
+/* The file whose name, without its directory, begins like that; NULL: there was none. */
+const char *others_file(const struct others *others, const char *name);
 
 #ifdef __cplusplus
 }

@@ -2,12 +2,12 @@
 
 #include "replay/measure.h"
 
-bool looks_open(struct looks *looks, const struct allocator *allocator, struct memory *memory,
-                struct series *series, struct error *error)
+bool looks_open(struct looks *looks, const struct allocator *allocator, const char *program_has,
+                struct memory *memory, struct series *series, struct error *error)
 {
     *looks = (struct looks){.memory = memory, .series = series, .heap.source = "none"};
     if (allocator != NULL) heap_open(&looks->heap, allocator);
-    resident_open(&looks->resident);
+    resident_open(&looks->resident, program_has);
     return series_open(series, error);
 }
 

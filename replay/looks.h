@@ -40,9 +40,9 @@ struct looks {
     struct series_row seen; /* the latest */
 };
 
-/* Calls the allocator; NULL: the replay calls none. False: see *error. */
-bool looks_open(struct looks *looks, const struct allocator *allocator, struct memory *memory,
-                struct series *series, struct error *error);
+/* Calls the allocator; NULL: the replay calls none. `program_has`: resident.h. False: see *error. */
+bool looks_open(struct looks *looks, const struct allocator *allocator, const char *program_has,
+                struct memory *memory, struct series *series, struct error *error);
 void looks_close(struct looks *looks);
 
 /* Takes the first look. Returns the resident bytes before the first call, with the replay's own. */

@@ -56,6 +56,8 @@ static const char options_help_text[] = /* %1$s: the program's name */
     "      --lane-peaks    with engine null: report the sum of the most bytes that were live at once\n"
     "                      of each thread's objects\n"
     "      --limit=N       end after N calls\n"
+    "      --program-has=LIBRARY[,LIBRARY]...\n"
+    "                      libraries that the program has, too: they are not the allocator's memory\n"
     "      --release-every=N[s|events]\n"
     "                      have the allocator give unused memory back after every N calls, or\n"
     "                      seconds of the original\n"
@@ -188,6 +190,7 @@ int options_parse(int argc, char **argv, struct options *options)
         {"json", 'j', .word = &options->json},
         {"lane-peaks", .flag = &policy->lane_peaks},
         {"limit", .count = &policy->limit_calls},
+        {"program-has", .word = &policy->program_has},
         {"quiet", 'q', .flag = &options->quiet},
         {"release-every", .take = release_take},
         {"report", .choice = &options->trace_run, .choices = reports},

@@ -95,6 +95,7 @@ static void report_set_policy(json_t *object, const struct options *options)
     json_put_text(object, "clock", shown_time_names[policy->shown_time]);
     json_object_set_new(object, "heap_calls", json_boolean(policy->heap_calls));
     json_put_text(object, "release_every", options->release_every);
+    json_put_text(object, "program_has", policy->program_has);
     json_object_set_new(object, "free_at_end", json_boolean(policy->free_at_end));
     const long double limit = policy->limit_calls;
     PUT(object, REAL("speed", policy->speed),

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/name_list.h"
 #include "common/pages.h"
 #include "replay/measure.h"
 
@@ -84,13 +85,15 @@ static void add_segments(struct resident *resident, const struct library *librar
     }
 }
 
-static void find_segments(struct resident *resident)
+static void find_segments(struct resident *resident, const char *program_has)
 {
     static struct loaded loaded;
     loaded.count = 0;
     dl_iterate_phdr(add_library, &loaded);
     if (loaded.count == 0) return;
     loaded.libraries[0].own = true;
+    for (unsigned i = 1; i < loaded.count; i++)
+        loaded.libraries[i].own = name_list_has(program_has, loaded.libraries[i].name);
     for (bool more = true; more;) {
         more = false;
         for (unsigned i = 0; i < loaded.count; i++)
@@ -102,11 +105,11 @@ static void find_segments(struct resident *resident)
 
 /* ---- looking ---- */
 
-void resident_open(struct resident *resident)
+void resident_open(struct resident *resident, const char *program_has)
 {
     *resident = (struct resident){.statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC),
                                   .pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)};
-    find_segments(resident);
+    find_segments(resident, program_has);
 }
 
 void resident_close(struct resident *resident)

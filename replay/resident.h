@@ -1,7 +1,8 @@
 /* resident - how much memory of the process is resident, and how much of that is the replay's own.
  *
  *   resident = the replay's own                   its program, the libraries that this needs (C
- *                                                 library, lz4, ...), tables, queues, buffers
+ *                                                 library, lz4, ...), tables, queues, buffers;
+ *                                                 libraries that the recorded program has, too
  *            + everything else                    the allocator's: its heap, its library, and what
  *                                                 that needs (the C++ library, say)
  *
@@ -43,7 +44,9 @@ struct resident {
 /* Looks may take at most this fraction (1 / LOOK_SHARE) of the time. */
 #define LOOK_SHARE 20u
 
-void resident_open(struct resident *resident);
+/* `program_has`: libraries that the recorded program has under any allocator, by their names, with
+ * commas between them; NULL: none. */
+void resident_open(struct resident *resident, const char *program_has);
 void resident_close(struct resident *resident);
 
 /* Counts a range of memory as the replay's own. NULL is ignored. */

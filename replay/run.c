@@ -404,8 +404,8 @@ static bool run_open(struct run *run, const struct options *options)
 {
     struct report *report = run->report;
     bool calls = run->engine->calls_allocator;
-    if (!looks_open(&run->looks, calls ? report->allocator : NULL, &report->memory, &report->series,
-                    &run->state.error) ||
+    if (!looks_open(&run->looks, calls ? report->allocator : NULL, run->policy->program_has,
+                    &report->memory, &report->series, &run->state.error) ||
         !latency_open(&run->latency, &run->state.error))
         return false;
     report->heap_source = run->looks.heap.source;

@@ -20,7 +20,7 @@ for file in /usr/share/javascript/chart.js/chart.min.js \
     [ ! -e "$file" ] || chartjs=$file
 done
 
-plan 77
+plan 78
 
 export TMPDIR=$PWD/temporary
 mkdir "$TMPDIR"
@@ -749,6 +749,16 @@ tells_what_the_program_has() {
         "$bin/malloctape" record -q --allocator=program -o own.raw.lz4 -- "$workloads/threads" 2000 >printed &&
         exits 0 compare own.raw.lz4 -r 1 -a glibc && prints '^In this recording: now glibc, '
 }
+# The C++ library, which tcmalloc needs, is its memory only in a program that has none itself.
+counts_what_an_allocator_brings() {
+    echo 'int main(void) { void *volatile kept = __builtin_malloc(1 << 20); return !kept; }' >linked.c
+    ${CC:-cc} linked.c -o linked -Wl,--no-as-needed -lstdc++ && record linked.raw.lz4 ./linked &&
+        exits 0 compare linked.raw.lz4 -r 1 -a tcmalloc --json f.json &&
+        json f.json '$has = j["allocators"][0]["reports"][0]["program_has"].split(",")
+            $has.include?("libstdc++.so.6") && $has.include?("libgcc_s.so.1") && !$has.include?("libjansson.so.4")' &&
+        exits 0 compare threads.raw.lz4 -r 1 -a tcmalloc --json f.json &&
+        json f.json 'j["allocators"][0]["reports"][0]["program_has"] =~ /libc\.so\.6/ && $~.string !~ /stdc/'
+}
 # A table of reallocs, where there are some.
 tells_reallocs() {
     "$build_dir/tests/tools/make_instructions" pairs 200000 >pairs
@@ -999,6 +1009,7 @@ check 'several recordings, and an interval across them' says_across
 check 'of which nothing is sure' knows_unsure_across
 check 'recordings of different roles are told apart, and no interval leaves what is possible' tells_roles
 check 'a command line is for what clearly gains, in memory or in time' says_paste_of_gains
+check 'libraries of the program are no allocator'\''s' counts_what_an_allocator_brings
 check 'what the recorder brought is not what the program has' tells_what_the_program_has
 check 'reallocs have a table' tells_reallocs
 check 'where a setting makes threads wait, the interval is wider' widens_where_threads_wait

@@ -38,7 +38,7 @@ has() { # has KEY VALUE
 has_every_key() {
     for key in status recording limited program engine allocator allocator_path \
         thin thread_cache_switching thread_caches touch heap_calls clock speed limit warmup \
-        release_every free_at_end \
+        release_every program_has free_at_end \
         releases release_means release_seconds freed_at_end \
         sample_every sample_offset \
         events by_kind substituted measured_events events_per_second wall_seconds elapsed_seconds \
@@ -432,6 +432,19 @@ for engine in switch threads; do
     check "$engine: what is alive at the end is freed" has freed_at_end 63
     check "$engine: when it has been counted" has live_at_end 63
 done
+base_with() { # base_with WORDS... - of a replay on tcmalloc, which needs the C++ library, in bytes
+    LD_PRELOAD=$tcmalloc "$replay" "$@" --quiet --json="$scratch/json" "$scratch/kinds" &&
+        base=$(value base_net_rss_bytes)
+}
+the_programs_own_are_not_counted() {
+    local all
+    base_with && has program_has null && all=$base &&
+        base_with --program-has=libother.so.1,libstdc++.so.6 && [ "$base" -lt $((all - 500000)) ] &&
+        has program_has '"libother.so.1,libstdc++.so.6"' &&
+        base_with --program-has=libstdc++.so && [ "$base" -gt $((all - 100000)) ]
+}
+[ -n "$sanitized" ] ||
+    check "libraries of the program are not the allocator's" the_programs_own_are_not_counted
 REPLAY_RELEASE_EVERY=2s run --json="$scratch/json" "$scratch/idle"
 check "a setting of compare" has release_every '"2s"'
 if [ -z "$sanitized" ]; then
