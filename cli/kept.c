@@ -170,8 +170,10 @@ int kept_begin(struct kept *kept, const char *output)
         return cli_fail(&cli_record, "the name of the output is too long");
     snprintf(kept->fifo, sizeof kept->fifo, "%.*s/fifo", PATH_MAX - 6, kept->directory);
     if (!kept_set_aside(kept)) return kept_fail(kept, "is in the way");
-    if (mkdir(kept->directory, 0700) != 0) return kept_fail(kept, "cannot be made");
-    if (mkfifo(kept->fifo, 0600) != 0) return kept_fail(kept, "cannot make a FIFO in it");
+    if (mkdir(kept->directory, 0700) != 0 || chmod(kept->directory, 0700) != 0)
+        return kept_fail(kept, "cannot be made");
+    if (mkfifo(kept->fifo, 0600) != 0 || chmod(kept->fifo, 0600) != 0)
+        return kept_fail(kept, "cannot make a FIFO in it");
     const int status = kept_start(kept);
     return status == PROGRAM_OK ? kept_hold(kept) : status;
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/tell.h"
@@ -20,6 +21,7 @@ static bool file_make(struct recordings *recordings, const char *directory)
                           directory);
     int file = length < (int)sizeof recordings->path ? mkostemp(recordings->path, O_CLOEXEC) : -1;
     if (file < 0) return false;
+    fchmod(file, 0600); /* whatever our umask */
     bool has_space = fallocate(file, FALLOC_FL_KEEP_SIZE, 0, FILE_BYTES) == 0 ||
                      (errno != ENOSPC && errno != EDQUOT);
     recordings->file = has_space ? fdopen(file, "r") : NULL;

@@ -545,7 +545,7 @@ int keep_run(struct keep_options *options)
     keeper->segments.follow = &keeper->follow;
     keeper->segments.keep_ns = options->keep_ns;
     keeper->segments.max_bytes = options->max_bytes;
-    if (options->process != NULL) umask(077); /* the program's may take its directory from it */
+    umask(077); /* another one may take its directory from it */
     setsid();
     keeper_ignore_signals();
     keeper_spare();

@@ -31,6 +31,17 @@ static int open_file(int directory, const char *path, int flags)
                                                         flags | O_CLOEXEC | O_NOCTTY, 0600, 0, 0));
 }
 
+/* It is opened again by its name: the program's umask may not keep its user from that. Where that is as
+ * it should be, the program makes no call that it may be forbidden to make. */
+static int file_for_user(int file)
+{
+    struct stat system;
+    if (file >= 0 && system_call(SYS_fstat, file, (long)&system, 0, 0, 0, 0) == 0 &&
+        (system.st_mode & 0600) != 0600)
+        system_call(SYS_fchmod, file, 0600, 0, 0, 0, 0);
+    return file;
+}
+
 int os_directory_open(const char *path)
 {
     return open_file(AT_FDCWD, path, O_PATH | O_DIRECTORY);
@@ -91,7 +102,7 @@ bool os_file_is_executable(const char *path)
 
 int os_file_create(int directory, const char *name)
 {
-    return open_file(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+    return file_for_user(open_file(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW));
 }
 
 /* The path of a descriptor of this thread, which has a table of its own. */
@@ -107,7 +118,7 @@ int os_file_create_nameless(int directory)
 {
     char path[FILE_PATH_BYTES];
     struct stat status;
-    int file = open_file(directory, ".", O_RDWR | O_TMPFILE);
+    int file = file_for_user(open_file(directory, ".", O_RDWR | O_TMPFILE));
     if (file < 0) return file;
     /* Without /proc there is no path by which to name it later. */
     put_path_of_file(file, path);
