@@ -178,7 +178,7 @@ def sums(pprof)
   types.zip(values.transpose.map(&:sum)).to_h.merge('default' => texts[profile[14][0]])
 end
 
-plan 22
+plan 23
 
 $slow = []
 slow_test 'a condition that becomes true has a trace written' do
@@ -491,6 +491,19 @@ test 'what is left of keepers whose parent has ended is taken' do
          '--', 'sh', '-c', script, err: 'err')
   raise Failure, "#{File.read('zombies')} #{Dir['*.lz4']} #{File.read('err')}" unless File.read('zombies').to_i < 6 && Dir['*.lz4'].size >= 12
 end if Process.uid.zero? && system('unshare', '--pid', '--fork', '--mount-proc', 'true', err: File::NULL)
+
+# A file with nobody's rights is one that its user cannot open again; root can.
+test 'a umask that leaves no rights keeps nothing from being recorded' do
+  File.chmod(0o777, '.')
+  [%w[--follow -o %e.%p.lz4], %w[--keep 10s -o one.lz4]].each do |options|
+    system(*%w[setpriv --reuid=65534 --regid=65534 --clear-groups bash -c], 'umask 0777; exec "$@"', 'bash',
+           bin('malloctape'), 'record', *options, '--', 'sh', '-c', 'ls >/dev/null', err: 'err')
+  end
+  files = Dir['*.lz4'].map { |file| file.sub(/\d+\.lz4/, 'N.lz4') }.sort
+  raise Failure, "#{files} #{File.read('err')}" unless files == %w[ls.N.lz4 one.lz4 sh.N.lz4]
+
+  Dir['*.lz4'].each { |file| verified(file) }
+end if Process.uid.zero? && system('setpriv', '--reuid=65534', '--clear-groups', 'test', '-x', bin('malloctape'))
 
 test 'what cannot be is refused' do
   { %w[--keep never] => 'TIME', %w[--keep 10m,0] => 'TIME', %w[--when rss>1G] => 'needs --keep',
