@@ -64,7 +64,7 @@ struct base_made {
 static void base_count_live(struct base *base, uint64_t size)
 {
     base->live_bytes += size;
-    if (base->live_bytes > base->peak_bytes) base_note_peak(base);
+    if (base->live_bytes > base->local_bytes) base_note_peak(base);
 }
 
 static uint32_t base_begin(struct base *base, const struct base_made *made, uint32_t before)

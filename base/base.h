@@ -10,7 +10,7 @@
  *                   ----------                          dead, but lived across a moment: kept
  *                           ---                         dead, and never seen at one: dropped
  *
- * Moments are evenly spaced in bytes allocated; when there are more than `moments_max`, every second
+ * Between moments evenly spaced in bytes allocated, each is where live bytes were at a peak; when there are more than `moments_max`, every second
  * one goes, and with it the dead that lived across none of those that are left. The latest peak of
  * live bytes is one besides, and the tick at which RSS has moved most. Of a base in the stream itself
  * (a part of a part) all lives stay, with as few moments as they need.
@@ -42,7 +42,7 @@
 extern "C" {
 #endif
 
-#define BASE_MOMENTS_MAX  64u /* unless asked for otherwise; and the room for them is twice that */
+#define BASE_MOMENTS_MAX  512u /* unless asked for otherwise; and the room for them is twice that */
 #define BASE_MOMENTS_ROOM (2 * BASE_MOMENTS_MAX)
 #define BASE_NONE         UINT32_MAX
 
@@ -83,8 +83,9 @@ struct base {
 
     uint64_t moments[BASE_MOMENTS_ROOM]; /* ascending */
     unsigned moments_count, moments_max;
-    uint64_t newest;              /* of all moments */
-    uint64_t peak_at, peak_bytes; /* live bytes: the latest peak, and what the next one exceeds */
+    uint64_t newest;                /* of all moments */
+    uint64_t peak_at, peak_bytes;   /* live bytes: the latest peak, and what the next one exceeds */
+    uint64_t local_at, local_bytes; /* the same since the latest moment */
     uint64_t live_bytes;
     uint64_t moved_at, moved_most;   /* RSS at a tick */
     uint64_t allocated, next, every; /* bytes: so far, at the next moment, between two */

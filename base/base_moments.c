@@ -10,6 +10,7 @@ static void base_find_newest(struct base *base)
     uint64_t newest = base->moments_count > 0 ? base->moments[base->moments_count - 1] : 0;
     if (base->peak_at > newest) newest = base->peak_at;
     if (base->moved_at > newest) newest = base->moved_at;
+    if (base->local_at > newest) newest = base->local_at;
     base->newest = newest;
 }
 
@@ -31,8 +32,9 @@ void base_add_moment(struct base *base)
     base->next = base->moments_max == 0 ? UINT64_MAX : base->allocated + base->every;
     if (base->moments_max == 0) return;
     if (base->moments_count >= base->moments_max) base_halve(base);
-    base->moments[base->moments_count++] = base->at;
-    base->newest = base->at;
+    base->moments[base->moments_count++] = base->local_at > 0 ? base->local_at : base->at;
+    base->local_at = base->local_bytes = 0;
+    base_find_newest(base);
 }
 
 void base_begin_moments(struct base *base)
@@ -43,10 +45,12 @@ void base_begin_moments(struct base *base)
 
 void base_note_peak(struct base *base)
 {
-    base->peak_bytes = base->live_bytes + base->live_bytes / PEAK_PART;
+    base->local_bytes = base->live_bytes + base->live_bytes / PEAK_PART;
     if (base->moments_max == 0) return;
+    base->local_at = base->newest = base->at;
+    if (base->live_bytes <= base->peak_bytes) return;
+    base->peak_bytes = base->local_bytes;
     base->peak_at = base->at;
-    base->newest = base->at;
 }
 
 void base_note_rss(struct base *base, uint64_t rss_bytes)
@@ -79,6 +83,7 @@ static bool base_was_seen(const struct base *base, const struct base_life *life)
 {
     return base_first_after(base, life->born) <= life->died ||
            (life->born < base->peak_at && base->peak_at <= life->died) ||
+           (life->born < base->local_at && base->local_at <= life->died) ||
            (life->born < base->moved_at && base->moved_at <= life->died);
 }
 
@@ -104,7 +109,7 @@ void base_limit_dead(struct base *base)
            base->moments_count > 0)
         base_halve(base);
     if (base->limits.dead_max == 0 || base->dead <= base->limits.dead_max) return;
-    base->peak_at = base->moved_at = 0;
+    base->peak_at = base->moved_at = base->local_at = 0;
     base_find_newest(base);
     base_prune(base);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "cli/cli.h"
 #include "common/numbers.h"
 #include "common/output.h"
@@ -35,7 +36,7 @@ static const char cut_help_text[] =
     "                    only objects that this code makes: a function, file:line, file or module, or\n"
     "                    OUTER > INNER, as of malloctape change\n"
     "      --drop WHAT   stacks, addresses, statistics or mappings; may be given several times\n"
-    "      --moments N   how many moments of the past leave their dead in the base, 0 to 64 (the\n"
+    "      --moments N   how many moments of the past leave their dead in the base, 0 to 512 (the\n"
     "                    default); 0: only what is alive\n"
     "      --anonymous   leaves out what names the machine, the user or the program: cut.md says what,\n"
     "                    field by field; what is left is printed\n"
@@ -207,7 +208,8 @@ static int cut_words_parse(struct cut_options *options, int count, char **words)
         return cli_usage_error(&cli_cut, "--minimize needs a file, -o OUT");
     if (!options->is_anonymous && cut_is_about_names(&options->anonymous))
         return cli_usage_error(&cli_cut, "--keep and --blur need --anonymous");
-    if (options->moments > 64) return cli_usage_error(&cli_cut, "--moments takes 0 to 64");
+    if (options->moments > BASE_MOMENTS_MAX)
+        return cli_usage_error(&cli_cut, "--moments takes 0 to %u", BASE_MOMENTS_MAX);
     plan->moments = options->moments > 0 ? (unsigned)options->moments : CUT_NO_MOMENTS;
     if (plan->from.unit == plan->to.unit && plan->from.unit != CUT_NOWHERE &&
         plan->to.value <= plan->from.value)
@@ -304,7 +306,7 @@ static int cut_by_code(struct cut_options *options)
 
 static int cut_run(int count, char **words)
 {
-    struct cut_options options = {.trace = NULL, .moments = 64};
+    struct cut_options options = {.trace = NULL, .moments = BASE_MOMENTS_MAX};
     int status = cut_words_parse(&options, count, words);
     if (status != PROGRAM_GO_ON) return status;
     if (options.minimize.what != NULL) return minimize_run(&options.minimize);

@@ -162,7 +162,7 @@ Dir.mktmpdir('malloctape-cut') do |directory|
          'what is resident has the owners that it has in the whole', owners.map(&:inspect)
 
   beyond = cut('whole', 'none', '--from', '1h')
-  mistaken = [['--from', '3x'], ['--sizes', '5-4'], ['--drop', 'all'], ['--from', '9s', '--to', '8s'], ['--moments', '65']]
+  mistaken = [['--from', '3x'], ['--sizes', '5-4'], ['--drop', 'all'], ['--from', '9s', '--to', '8s'], ['--moments', '513']]
              .map { |words| cut('whole', 'none', *words)[2].exitstatus }
   report beyond[2].exitstatus == 1 && beyond[1].include?('ends before the part begins') &&
          mistaken.uniq == [2] && !File.exist?('none'),
