@@ -147,6 +147,10 @@ const char *by_code_name(const struct by_code *code, uint32_t row);
  * quarter of the calls. Those with most live bytes first; returns how many. */
 unsigned by_code_leaks(const struct by_code *code, uint32_t *rows, unsigned most);
 
+/* So many samples that are alive at the end a row would need to be one of these, if none has as many;
+ * 0: some has, or what is alive is not sampled. */
+unsigned by_code_leaks_need(const struct by_code *code);
+
 /* How many objects such a row has made: of estimates, not less than are alive. */
 double by_code_leaks_of(const struct by_code *code, uint32_t row);
 

@@ -9,7 +9,7 @@
 #include "report/table.h"
 #include "report/words.h"
 
-enum { FIRST_ROWS = 10, FIRST_OF_EACH = 6 };
+enum { FIRST_ROWS = 10, FIRST_OF_EACH = 6, FIRST_CALLERS = 3 };
 #define FIRST_SHARE 0.02 /* what has less of a number does not stand out */
 #define FIRST_PART  0.1  /* of mappings: of these and what was alive at the peak, together */
 
@@ -258,6 +258,17 @@ static struct by_code_place first_place(const struct choosing *choosing,
     return place;
 }
 
+/* The next callers of a call stack, which tell it from others. */
+static void print_callers_of(const struct by_code *code, uint32_t row, FILE *to)
+{
+    static struct code_frame frames[CODE_FRAMES_MAX];
+    const uint32_t stack = code->tally.stacks[code->groups.groups[row].stack];
+    const unsigned count = code_names_of(&code->names, stack, frames);
+    const unsigned first = count > 0 ? code_groups_own(frames, count) + 1 : 0;
+    for (unsigned i = first; i < count && i < first + FIRST_CALLERS; i++)
+        fprintf(to, " < %s", words_name(code_names_text(&code->names, frames[i].function)));
+}
+
 static void print_found(const struct choosing *choosing, const struct standing_out *one, FILE *to)
 {
     const struct by_code *code = choosing->code;
@@ -272,6 +283,7 @@ static void print_found(const struct choosing *choosing, const struct standing_o
         fputs("  ", to);
         by_code_print_one_place(code, &place, false, to);
     }
+    if (code->groups.by == CODE_BY_STACK) print_callers_of(code, one->row, to);
     fputc('\n', to);
 }
 

@@ -205,7 +205,7 @@ void by_code_print(const struct by_code *code, bool grows, FILE *to)
         print_range(code, to);
         return;
     }
-    if (!code->options->is_by_given) by_code_print_first(code, to);
+    by_code_print_first(code, to);
     /* What grows and what holds memory comes before how much is asked for. */
     static const unsigned char growing[] = {BY_CODE_END, BY_CODE_GROWN};
     uint32_t leak;

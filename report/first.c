@@ -170,6 +170,11 @@ static void print_leaking_code(const struct by_code *code, FILE *to)
         by_code_print_place(code, rows[i], &by_code_numbers[BY_CODE_END], to);
         fputs(", more in each quarter of the calls\n", to);
     }
+    const unsigned needed = count == 0 ? by_code_leaks_need(code) : 0;
+    if (needed > 0)
+        fprintf(to,
+                "%-*s not known: no %s has %u samples that are alive at the end (--stacks=all)\n",
+                WIDTH, "may leak", words_name(by_code_kinds[code->groups.by]), needed);
 }
 
 static void print_suspects(const struct report_trace *trace, FILE *to)

@@ -7,6 +7,11 @@
 #include "launch/allocators.h"
 #include "stream/metadata.h"
 
+/* What is resident in the look that stands for the peak may be less than the greatest by one part in so
+ * many, and what is alive less than at others near it. */
+#define OWNERS_PEAK_PART  50
+#define OWNERS_ALIVE_PART 10
+
 /* Of a trace that does not say it. */
 #define OWNERS_PAGE_BYTES 4096u
 
@@ -242,21 +247,37 @@ void owners_close(struct owners *owners)
     *owners = (struct owners){.is_known = false};
 }
 
+/* Of the looks near the greatest, those at which most was alive: a heap that does not shrink has as much
+ * at the end, when hardly anything is. The first of these that is known in detail, or else the first. */
+static void owners_find_peak(struct owners *owners)
+{
+    const uint64_t most = owners->looks[owners_greatest(owners)].resident;
+    const uint64_t near = most - most / OWNERS_PEAK_PART;
+    const size_t none = owners->looks_count;
+    uint64_t alive = 0;
+    for (size_t i = 0; i < none; i++)
+        if (owners->looks[i].resident >= near && owners->looks[i].live_bytes > alive)
+            alive = owners->looks[i].live_bytes;
+    owners->peak = owners->details = none;
+    for (size_t i = 0; i < none; i++) {
+        const struct owners_look *look = &owners->looks[i];
+        if (look->resident < near) continue;
+        if (!look->is_brief && owners->details == none) owners->details = i;
+        if (look->live_bytes < alive - alive / OWNERS_ALIVE_PART) continue;
+        if (owners->peak == none || (owners->looks[owners->peak].is_brief && !look->is_brief))
+            owners->peak = i;
+    }
+    if (owners->details == none || !owners->looks[owners->peak].is_brief)
+        owners->details = owners->peak;
+}
+
 void owners_end(struct owners *owners)
 {
     owners->is_known = owners->looks_count > 0;
     if (owners->now != NULL) owners_join_parts(owners->now);
     owners->now = NULL;
     if (!owners->is_known) return;
-    const uint64_t most = owners->looks[owners_greatest(owners)].resident;
-    size_t peak = owners->looks_count;
-    for (size_t i = 0; i < owners->looks_count; i++) {
-        const struct owners_look *look = &owners->looks[i];
-        if (look->resident < OWNERS_NEAR(most)) continue;
-        if (peak == owners->looks_count || (owners->looks[peak].is_brief && !look->is_brief))
-            peak = i;
-    }
-    owners->peak = peak;
+    owners_find_peak(owners);
     owners->end = owners->looks_count - 1;
 }
 
@@ -430,13 +451,22 @@ static uint64_t owners_share(uint64_t of, uint64_t part, uint64_t all)
 }
 
 /* So much of the library is the recorder's; which pages is not known. */
+static struct owners_amount owners_own_part(const struct owners_part *part, uint64_t of_recorder)
+{
+    const uint64_t all = part->amount.resident;
+    struct owners_amount own = {.resident = owners_least(of_recorder, all)};
+    if (own.resident > 0)
+        own.proportional = owners_share(part->amount.proportional, own.resident, all);
+    return own;
+}
+
+/* The same, as rows. */
 static bool owners_add_library(struct owners_making *making, size_t at,
                                const struct owners_part *part, uint64_t of_recorder)
 {
     const uint64_t all = part->amount.resident;
     struct owners_amount rest = part->amount;
-    struct owners_amount own = {.resident = owners_least(of_recorder, all)};
-    if (own.resident > 0) own.proportional = owners_share(rest.proportional, own.resident, all);
+    const struct owners_amount own = owners_own_part(part, of_recorder);
     rest.resident -= own.resident;
     rest.proportional -= own.proportional;
     uint64_t left = rest.resident;
@@ -492,6 +522,20 @@ bool owners_make(struct owners *owners, const struct by_code *code,
     if (owners->rows_count > 1)
         qsort(owners->rows, owners->rows_count, sizeof *owners->rows, owners_by_kind);
     return good;
+}
+
+struct owners_amount owners_details(const struct owners *owners)
+{
+    const struct owners_look *look = &owners->looks[owners->details];
+    struct owners_amount all = {.resident = 0};
+    for (size_t i = 0; i < look->count; i++) {
+        const struct owners_part *part = &look->parts[i];
+        if (part->owner == RESIDENT_RECORDER) continue;
+        owners_add(&all, &part->amount);
+        if (owners_is_library(owners, part))
+            all.proportional -= owners_own_part(part, owners_recorder_rest(look)).proportional;
+    }
+    return all;
 }
 
 uint64_t owners_of_kind(const struct owners *owners, enum owners_kind kind, bool at_end)

@@ -26,7 +26,7 @@
 
 enum { OWNERS_LOOKS_MAX = 512 };
 
-/* What is kept of RSS at its peak may be a little less, if more is known of it. */
+/* So much is all of the peak, in words. */
 #define OWNERS_NEAR(peak) ((peak) - (peak) / 100)
 
 /* X(IDENTIFIER, "name"): what a row is. The heap's come first. */
@@ -91,6 +91,7 @@ struct owners {
     struct owners_look *looks; /* in order */
     size_t looks_count, looks_room;
     size_t peak, end;        /* looks */
+    size_t details;          /* the peak, or, if that is brief, a look near it that is not */
     struct owners_row *rows; /* by kind; of a kind, those that have most at the peak come first */
     size_t rows_count, rows_room;
     bool no_memory;
@@ -100,9 +101,9 @@ struct owners {
     struct strings names;
     struct owners_look *now;
     struct resident_dividing dividing; /* what is known of the allocator */
-    uint64_t every, passed;        /* one in so many looks is kept; how many there were */
-    bool latest_stays;             /* the latest look is one of those */
-    struct owners_name *of_stacks; /* by node */
+    uint64_t every, passed;            /* one in so many looks is kept; how many there were */
+    bool latest_stays;                 /* the latest look is one of those */
+    struct owners_name *of_stacks;     /* by node */
     size_t of_stacks_count;
 };
 
@@ -129,6 +130,10 @@ uint64_t owners_rounding(const struct rounded rounded[ROUNDINGS], const char *al
 /* Makes the rows. `code` names stacks, if it is known. False: no memory. */
 bool owners_make(struct owners *owners, const struct by_code *code,
                  const struct rounded rounded[ROUNDINGS], const char *allocator);
+
+/* What is known in detail of all but the recorder's own, at or near the peak: in huge pages, swapped,
+ * proportional. */
+struct owners_amount owners_details(const struct owners *owners);
 
 /* The bytes of a kind at the peak, or at the end. */
 uint64_t owners_of_kind(const struct owners *owners, enum owners_kind kind, bool at_end);

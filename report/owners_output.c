@@ -130,18 +130,13 @@ static void owners_print_kind(const struct owners_printing *printing, enum owner
 /* What else the kernel says of all but the recorder's own, as RSS is shown. */
 static void owners_print_others(const struct owners *owners, FILE *to)
 {
-    struct owners_amount all = {.resident = 0};
-    const struct owners_look *look = &owners->looks[owners->peak];
+    const struct owners_look *look = &owners->looks[owners->details];
+    const struct owners_amount all = owners_details(owners);
     if (look->is_brief) return;
-    for (size_t i = 0; i < owners->rows_count; i++) {
-        if (owners->rows[i].kind == OWNERS_RECORDER) continue;
-        all.proportional += owners->rows[i].at_peak.proportional;
-        all.huge += owners->rows[i].at_peak.huge;
-        all.swapped += owners->rows[i].at_peak.swapped;
-    }
     fprintf(to, "%*s %s in huge pages; %s with what is shared divided among processes (PSS)", WIDTH,
             "", words_bytes(all.huge), words_bytes(all.proportional));
     if (all.swapped > 0) fprintf(to, "; %s more swapped out", words_bytes(all.swapped));
+    if (owners->details != owners->peak) fprintf(to, ", at %s", words_ms(look->ns / 1000000));
     fputc('\n', to);
 }
 

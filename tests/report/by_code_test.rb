@@ -149,7 +149,7 @@ LIVES = %w[made bytes end_bytes end_objects short_lived ended_1000 ended_10000 e
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 68
+  plan 70
 
   script = random_script(4000)
   script.write('t.p')
@@ -434,6 +434,13 @@ Dir.mktmpdir do |directory|
                       'end_objects' => [1000], 'end_bytes' => [160_000] } &&
          text.index('functions, alive at the end') < text.index('functions, by bytes'),
          'JSON says so, too, and the tables begin with what is alive', [leaking.to_s]
+  firsts = %w[line stack].map do |by|
+    output_of({}, MALLOCTAPE, 'report', 'leaks.p', '--by', by)[/^.* to look at first\n  .*/].to_s.split("\n")
+  end
+  report firsts.map(&:first) == ['lines to look at first', 'call stacks to look at first'] &&
+         firsts[0][1].match?(/alive at the end  *serves serves\.c:7$/) &&
+         firsts[1][1].match?(/alive at the end  *serves  serves\.c:7 < main$/),
+         'what to look at first is there by line and by stack, too', firsts.flatten
   report text.index('functions, by bytes') < text.index('sizes, by'), 'code comes before sizes', [text]
 
   # --- long names ---
@@ -746,6 +753,12 @@ Dir.mktmpdir do |directory|
   report output_of({}, MALLOCTAPE, 'report', 's.p').match?(/^What grows by copying, .* --stacks=all only\.$/) &&
          !output_of({}, MALLOCTAPE, 'report', 't.p').include?('What grows by copying'),
          'samples: what they cannot show is said'
+  few = StackScript.new('16384') { |size| size > 60 }
+  30.times { |i| few.allocate(i, i % 3 == 0 ? 70_000 : 50, [function('serves', 7), function('main')]) }
+  few.write('few.p')
+  report output_of({}, MALLOCTAPE, 'report', 'few.p').include?(
+    "\nmay leak        not known: no function has 16 samples that are alive at the end (--stacks=all)\n"
+  ), 'samples: that there are too few to tell what may leak is said'
 
   # --- a program with debug information ---
 

@@ -204,9 +204,9 @@ tells_first() {
         json f.json 'j["first"]["rss"]["peak"] == j["numbers"]["peak_rss"] &&
             j["first"]["rss"]["rss"] >= 0.99 * j["numbers"]["peak_rss"] - 1' &&
         json f.json 'o = j["rss"]["owners"]
-            pss = o["kind"].zip(o["pss"]).sum { |kind, bytes| kind == "recorder" ? 0 : bytes }
+            pss = o["kind"].zip(o["pss"]).sum { |kind, bytes| kind == "recorder" ? 0 : bytes.to_i }
             said = File.read("out")[/; ([\d.]+) MiB with what is shared divided among/, 1].to_f
-            (pss / 1048576.0 - said).abs < 0.06' &&
+            j["rss"]["peak"]["brief"] || (pss / 1048576.0 - said).abs < 0.06' &&
         sed -n 3p out | grep -q '^RSS  *peak [0-9.]* MiB[,;].* at ' &&
         sed -n 4p out | grep -q '^ *[0-9.]* MiB  *[0-9.]* %.*  alive, as asked for$' &&
         prints ' free in the heap (--under: ' && prints '^ .* 100 %.*  = RSS$' &&

@@ -59,6 +59,22 @@ SOURCE = <<~C
   }
 C
 
+# Its heap stays as it is when all is freed.
+FREES = <<~C
+  #include <stdlib.h>
+  #include <string.h>
+  #include <time.h>
+  static char *objects[20000];
+  int main(void)
+  {
+      const struct timespec pause = {0, 30000000};
+      for (int i = 0; i < 20000; i++) memset(objects[i] = malloc(1000), 1, 1000);
+      nanosleep(&pause, NULL);
+      for (int i = 0; i < 20000; i++) free(objects[i]);
+      return 0;
+  }
+C
+
 def compile(name, *options)
   File.write('owners.c', SOURCE)
   output_of({}, 'gcc', '-g', '-O1', '-pthread', '-w', *options, '-o', name, 'owners.c')
@@ -84,7 +100,7 @@ def near(bytes, mib) = bytes && (bytes - mib * MIB).abs <= MIB / 4
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 12
+  plan 13
   compile('before', '-DCACHE=32ul')
   compile('after', '-DCACHE=40ul')
   record('before.lz4', 'before', '--stacks=all')
@@ -156,4 +172,12 @@ Dir.mktmpdir do |directory|
   told = output_of({}, MALLOCTAPE, 'dump', 'small.lz4').scan(/ tick .* recorder (\d+)/).last[0].to_i
   report (recorder - told).abs <= 64 << 10 && told > 0,
          'what of the library is the recorder\'s counts as its own', [recorder.to_s, told.to_s]
+
+  File.write('frees.c', FREES)
+  output_of({}, *%w[gcc -O1 -w -o frees frees.c])
+  output_of({}, MALLOCTAPE, 'record', '-q', '-o', 'frees.lz4', '--', './frees')
+  text, json = report_of('frees.lz4')
+  alive = json['rss']['owners'].values_at('kind', 'bytes').transpose.assoc('alive')
+  report alive && alive[1] > 15 * MIB, 'of equal looks that counts as the peak at which most was alive',
+         text.lines.first(16)
 end
