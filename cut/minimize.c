@@ -13,6 +13,16 @@
 #include "reading/ordered.h"
 #include "stream/metadata.h"
 
+/* A C program does not make what the recorder's library made: what is left shows it without that. */
+static void minimize_forget_own(char *metadata)
+{
+    char *at = strncmp(metadata, "own=", 4) == 0 ? metadata : strstr(metadata, "\nown=");
+    if (at == NULL) return;
+    at += *at == '\n';
+    const size_t bytes = strcspn(at, "\n");
+    memmove(at, at + bytes + (at[bytes] == '\n'), strlen(at + bytes + (at[bytes] == '\n')) + 1);
+}
+
 static bool minimize_read(const char *path, struct small_trace *trace, char *why, size_t why_bytes)
 {
     struct ordered ordered;
@@ -23,6 +33,7 @@ static bool minimize_read(const char *path, struct small_trace *trace, char *why
     }
     const bool good = small_trace_read(trace, ordered.input, why, why_bytes);
     ordered_close(&ordered, good);
+    if (good) minimize_forget_own(trace->metadata);
     return good;
 }
 

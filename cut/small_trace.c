@@ -9,6 +9,8 @@
 #include "common/pages.h"
 #include "launch/process.h"
 
+enum { RUNS_SIZE, RUNS_NEXT, RUNS_COUNT, RUNS_AT }; /* in `runs` */
+
 /* ---- reading ---- */
 
 struct small_reading {
@@ -60,23 +62,28 @@ static void small_begin(struct small_reading *state, const struct instruction *o
 
 /* Which pages of an object were resident, if that is known. */
 static void small_add_runs(struct small_reading *state, const struct instruction_walk *walk,
-                           const struct instruction *one, uint32_t *at)
+                           const struct instruction *one, struct small_object *object)
 {
     struct small_trace *trace = state->trace;
     const uint64_t *runs;
     const size_t count = instruction_walk_touched(walk, one, &runs);
     const size_t first = trace->runs_count > 0 ? trace->runs_count : 1;
     if (count == 0 || first > UINT32_MAX) return;
-    if (!array_reserve(&trace->runs, &trace->runs_room, first + 2 + 2 * count,
+    if (!array_reserve(&trace->runs, &trace->runs_room, first + RUNS_AT + 2 * count,
                        sizeof *trace->runs)) {
         state->no_memory = true;
         return;
     }
-    *at = (uint32_t)first;
-    trace->runs[first] = one->size;
-    trace->runs[first + 1] = count;
-    memcpy(&trace->runs[first + 2], runs, 2 * count * sizeof *runs);
-    trace->runs_count = first + 2 + 2 * count;
+    if (object->runs == 0)
+        object->runs = (uint32_t)first;
+    else
+        trace->runs[object->latest_runs + RUNS_NEXT] = first;
+    object->latest_runs = (uint32_t)first;
+    trace->runs[first + RUNS_SIZE] = one->size;
+    trace->runs[first + RUNS_NEXT] = 0;
+    trace->runs[first + RUNS_COUNT] = count;
+    memcpy(&trace->runs[first + RUNS_AT], runs, 2 * count * sizeof *runs);
+    trace->runs_count = first + RUNS_AT + 2 * count;
 }
 
 static void small_take(struct small_reading *state, const struct instruction *one,
@@ -89,14 +96,14 @@ static void small_take(struct small_reading *state, const struct instruction *on
     case INSTRUCTION_BEGINS:
         object = (uint32_t)state->trace->objects_count;
         small_begin(state, one, operands);
-        small_add_runs(state, walk, one, &state->trace->objects[object].runs[0]);
+        small_add_runs(state, walk, one, &state->trace->objects[object]);
         break;
     case INSTRUCTION_RESIZES:
         object = state->row[one->object];
         state->trace->objects[object].last_size = one->size;
         state->trace->objects[object].grows = true;
         small_add(state, number, object, one->size);
-        small_add_runs(state, walk, one, &state->trace->objects[object].runs[1]);
+        small_add_runs(state, walk, one, &state->trace->objects[object]);
         break;
     case INSTRUCTION_ENDS:
         object = state->row[one->object];
@@ -316,6 +323,7 @@ struct small_writing {
     const struct small_trace *trace;
     struct instruction_writer writer;
     uint32_t *names;  /* by object: its register */
+    uint32_t *runs;   /* by object: those of its `runs` that were written last; 0: none */
     uint64_t ns;      /* since the latest tick */
     bool *has_thread; /* by lane: a thread has begun */
 };
@@ -324,9 +332,14 @@ struct small_writing {
 static void small_put_runs(struct small_writing *state, const struct small_call *call)
 {
     const struct small_trace *trace = state->trace;
-    const uint32_t at = trace->objects[call->object].runs[small_is_realloc(call)];
-    if (at != 0 && trace->runs[at] == call->size)
-        instruction_put_touched_runs(&state->writer, &trace->runs[at + 2], trace->runs[at + 1]);
+    const uint32_t first = trace->objects[call->object].runs;
+    if (first == 0) return;
+    uint32_t *latest = &state->runs[call->object];
+    const uint64_t at = *latest == 0 ? first : trace->runs[*latest + RUNS_NEXT];
+    if (at == 0 || trace->runs[at + RUNS_SIZE] != call->size) return;
+    instruction_put_touched_runs(&state->writer, &trace->runs[at + RUNS_AT],
+                                 trace->runs[at + RUNS_COUNT]);
+    *latest = (uint32_t)at;
 }
 
 static void small_put(struct small_writing *state, const struct small_call *call)
@@ -371,7 +384,7 @@ static void small_put(struct small_writing *state, const struct small_call *call
 static char *small_metadata(const struct small_trace *trace, const char *lines)
 {
     static const char *const untrue[] = {
-        "stacks", "statistics=", "own=", "minimized=", "thin=", "thin.weights="};
+        "stacks", "statistics=", "minimized=", "thin=", "thin.weights="};
     char *text = malloc(strlen(trace->metadata) + strlen(lines) + 2), *to = text;
     if (text == NULL) return NULL;
     for (const char *at = trace->metadata; *at != '\0';) {
@@ -397,8 +410,9 @@ bool small_trace_write(const struct small_trace *trace, const struct small_chang
     const size_t bytes = trace->objects_count * sizeof *state.names + 1;
     char *metadata = small_metadata(trace, lines);
     state.names = pages_map(bytes);
+    state.runs = pages_map(bytes);
     state.has_thread = calloc(trace->lanes, sizeof *state.has_thread);
-    if (metadata == NULL || state.names == NULL || state.has_thread == NULL)
+    if (metadata == NULL || state.names == NULL || state.runs == NULL || state.has_thread == NULL)
         return error_explain(why, why_bytes, "no memory");
     if (!output_open(&output, path)) {
         error_text(&output.error, why, why_bytes);
@@ -417,6 +431,7 @@ bool small_trace_write(const struct small_trace *trace, const struct small_chang
     const bool closed = output_close(&output);
     if (good && !closed) error_text(&output.error, why, why_bytes);
     pages_unmap(state.names, bytes);
+    pages_unmap(state.runs, bytes);
     free(state.has_thread);
     free(metadata);
     return good && closed;

@@ -29,9 +29,9 @@ struct small_call {
 struct small_object {
     uint64_t alignment; /* 0: none */
     uint64_t first_size, last_size;
-    /* Where in `runs` it is said which of its pages were resident, as it is made, and as the last
-     * realloc leaves it; 0: not known. */
-    uint32_t runs[2];
+    /* Where in `runs` it is said which of its pages were resident: the first that is known, and the
+     * latest; 0: none. */
+    uint32_t runs, latest_runs;
     uint16_t lane;    /* that makes it */
     bool ends, grows; /* it has a free, a realloc */
 };
@@ -45,7 +45,9 @@ struct small_trace {
     struct small_call *calls;
     struct small_object *objects;
     struct small_heap *heaps;
-    uint64_t *runs; /* a size, how many runs there are, and these (instruction_walk_touched()) */
+    /* A size, where the next ones of the object are, or 0, how many runs there are, and these
+     * (instruction_walk_touched()). */
+    uint64_t *runs;
     uint64_t count, objects_count;
     uint64_t calls_capacity, objects_capacity;
     size_t heaps_count, heaps_room, runs_count, runs_room;

@@ -20,7 +20,7 @@ def shows(first, second) = "#{MALLOCTAPE} dump --only-calls %s | sed -n '/^#{fir
 
 def json_of(path) = JSON.parse(output_of({}, MALLOCTAPE, 'info', '--json', '-', path))
 
-plan 14
+plan 15
 
 Dir.mktmpdir('malloctape-minimize') do |directory|
   Dir.chdir(directory)
@@ -138,4 +138,28 @@ Dir.mktmpdir('malloctape-minimize') do |directory|
   events = compared['trace']['events']
   report (events / (factor * thin) - 1).abs < 0.1 && compared['warnings'].join.match?(/--thin.*few calls are left/),
          'compare shows memory of the whole', [events.to_s, *compared['warnings']]
+
+  # What was resident of a growing object is known of each size that it had; what the recorder's library
+  # made stays for --thin, which tells of memory, and is nothing that a C program makes.
+  File.write('growing.c', <<~PROGRAM)
+    #include <stdlib.h>
+    int main(void) {
+      char *at = malloc(300000);
+      for (int i = 2; i < 5; i++) {
+        at = realloc(at, i * 300000);
+        at[i * 300000 - 5000] = 1;
+      }
+      free(at);
+    }
+  PROGRAM
+  output_of({}, *%w[cc -O0 growing.c -o growing])
+  output_of({}, MALLOCTAPE, 'record', '-q', '-o', 'growing.raw', './growing')
+  cut('growing.raw', 'growing.all', '--drop', 'statistics')
+  cut('growing.raw', 'growing.thin', '--thin', '1')
+  cut('growing.raw', 'growing.small', '--minimize', "#{MALLOCTAPE} dump %s | grep -q 'realloc_.* 600000'")
+  all, thin, small = %w[all thin small].map { |part|
+    output_of({}, MALLOCTAPE, 'dump', "growing.#{part}").lines(chomp: true).map { |line| line[/(L0 touched .*|own=.*)/] }.compact
+  }
+  report all.size > 4 && all.include?('L0 touched 71 1') && all == thin && small.none? { |line| line.start_with?('own=') },
+         'a thinned trace knows what was resident, and what the library made', [all.inspect, thin.inspect, small.inspect]
 end
