@@ -464,8 +464,9 @@ static int keeper_serve(struct keeper *keeper)
         return PROGRAM_USAGE;
     }
     keeper_is_ready();
-    const bool has_begun = following_open(&following, options->directory, &error) &&
-                           following_begin(&following, &error);
+    const bool is_open = following_open(&following, options->directory, &error);
+    if (!is_open) keeper_fail(NULL, &error);
+    const bool has_begun = is_open && following_begin(&following, &error);
     return keeper_attend(keeper, &following, has_begun, listener);
 }
 
