@@ -17,8 +17,8 @@
  * is recorded of it stands for it, read anew each time. So one that dies, and another one in its
  * place, are never confused.
  *
- * interpreter_python.c has CPython. There may be one interpreter at a time in a process: the first
- * that is seen.
+ * A file for each language is behind this (interpreter_own.h). There may be one interpreter at a time in a
+ * process: the first that is seen.
  *
  * Threads   any that has a lane; there are no locks, and nothing allocates. */
 #ifndef MALLOCTAPE_INTERPRETER_H
@@ -43,7 +43,7 @@ struct interpreter_number {
 };
 #define INTERPRETER_NUMBERS 512u
 
-/* What has been read of a code object in this stack. */
+/* What has been read of a function's code in this stack. */
 struct interpreter_read {
     uintptr_t code;
     uint64_t hash;
@@ -51,11 +51,13 @@ struct interpreter_read {
 };
 #define INTERPRETER_READS 16u
 
+#define INTERPRETER_TEXT_MAX 512u
+
 /* A lane's, of which interpreter_...c uses what it needs; all zero at first. */
 struct interpreter_memory {
     struct interpreter_number numbers[INTERPRETER_NUMBERS];
     struct interpreter_read reads[INTERPRETER_READS];
-    uint8_t text[512]; /* to work in, as stacks are small */
+    uint8_t text[INTERPRETER_TEXT_MAX]; /* to work in, as stacks are small */
 };
 
 struct interpreter_function {

@@ -9,7 +9,7 @@
  *      | the instruction that it is in
  *
  * Where things are in these structures each version has for itself; 3.13 says so in _PyRuntime. */
-#include "tracing/stacks/interpreter.h"
+#include "tracing/stacks/interpreter_own.h"
 
 #include "common/atomic.h"
 #include "tracing/data/notice.h"
@@ -20,32 +20,16 @@
 
 #include <string.h>
 
-struct interpreter_range interpreter_range, interpreter_loop, interpreter_loop_rest;
-
-/* Whether what is read has been found in its place. */
-enum python_trust { PYTHON_UNTRIED, PYTHON_TRUSTED, PYTHON_REFUSED };
-/* After so many stacks that could not be read it is refused. */
-#define PYTHON_TRIES_MAX 1024u
-
 /* Of a state's status: its thread has the lock. */
 #define PYTHON_ACTIVE UINT64_C(16)
 
 /* What is read of a frame. */
 #define PYTHON_FRAME_BYTES 72u
 
-enum python_state { PYTHON_NONE, PYTHON_BEGINS, PYTHON_THERE };
-
-/* Whoever takes it out of NONE fills it, and stores THERE (release). */
 static struct {
-    uint32_t state;  /* enum python_state */
-    uint32_t module; /* of the interpreter */
-    uint32_t trust;  /* enum python_trust */
-    uint32_t tries;  /* in vain */
     struct python_layout layout;
-    uintptr_t mark_below;   /* how far the mark of a run is below the end of the native frame of its
-                               loop (before `trust`); 0: not known */
-    uintptr_t code_type;    /* what code objects are (release, before `trust`); 0: not known yet */
-    void *(*current)(void); /* the state of the thread that has the lock; of 3.12 on, if it is the
+    uintptr_t code_type;      /* what code objects are (release); 0: not known yet */
+    void *(*current)(void);   /* the state of the thread that has the lock; of 3.12 on, if it is the
                                  calling one. NULL: it may allocate */
     void *(*of_thread)(void); /* the calling thread's first state */
     struct python_hashing hashing;
@@ -136,8 +120,8 @@ static void python_say_unknown(uint32_t version)
             "are");
 }
 
-/* The functions that are called. False: it is no interpreter of a version that is known. */
-static bool python_fill(struct unwind_memory *memory, const struct unwind_object *object)
+/* ... and the functions that are called. */
+static bool python_is_it(struct unwind_memory *memory, const struct unwind_object *object)
 {
     struct unwind_symbols symbols;
     uint32_t version = 0;
@@ -166,6 +150,7 @@ static bool python_fill(struct unwind_memory *memory, const struct unwind_object
     atomic_store_relaxed(&interpreter_loop.start, loop);
     atomic_store_relaxed(&interpreter_loop.end, loop + bytes);
     python.layout = *layout;
+    python.code_type = 0;
     /* Of 3.12 on it is in a variable of the thread. That of a library may be made when it is first
      * used, by malloc(): in the middle of the call that is being recorded. */
     python.current = layout->state_status && object->path ? NULL : (void *(*)(void))current;
@@ -179,48 +164,6 @@ static bool python_fill(struct unwind_memory *memory, const struct unwind_object
     return true;
 }
 
-void interpreter_begin(void)
-{
-    interpreter_range.start = interpreter_range.end = 0;
-    interpreter_loop.start = interpreter_loop.end = 0;
-    interpreter_loop_rest.start = interpreter_loop_rest.end = 0;
-    python.state = PYTHON_NONE;
-    python.trust = PYTHON_UNTRIED;
-    python.tries = 0;
-    python.code_type = 0;
-    python.mark_below = 0;
-}
-
-static const char *python_look(struct unwind_memory *memory, const struct unwind_object *object,
-                               uint32_t module)
-{
-    uint32_t none = PYTHON_NONE;
-    if (!atomic_swap_once(&python.state, &none, PYTHON_BEGINS)) return NULL;
-    if (!python_fill(memory, object)) {
-        atomic_store_release(&python.state, PYTHON_NONE);
-        return NULL;
-    }
-    python.module = module;
-    python.trust = PYTHON_UNTRIED;
-    python.tries = 0;
-    python.code_type = 0;
-    python.mark_below = 0;
-    atomic_store_relaxed(&interpreter_range.start, object->start);
-    atomic_store_release(&python.state, PYTHON_THERE);
-    atomic_store_release(&interpreter_range.end, object->end);
-    return PYTHON_LANGUAGE;
-}
-
-static void python_unloaded(uint32_t module)
-{
-    if (atomic_load_acquire(&python.state) != PYTHON_THERE || python.module != module) return;
-    atomic_store_relaxed(&interpreter_range.end, atomic_load_relaxed(&interpreter_range.start));
-    atomic_store_release(&python.state, PYTHON_NONE);
-}
-
-const struct stack_table_watcher interpreter_watcher = {.seen = python_look,
-                                                        .unloaded = python_unloaded};
-
 /* ---- a stack ---- */
 
 /* Learns what code objects are, by the name of their type. */
@@ -228,9 +171,10 @@ static bool python_learn_type(struct python_reader *reader, uintptr_t object)
 {
     uintptr_t type, name;
     char text[sizeof "code"];
-    if (reader->is_direct || !python_word(reader, object + PYTHON_TYPE, &type) ||
-        !python_word(reader, type + PYTHON_TYPE_NAME, &name) ||
-        !python_read(reader, name, text, sizeof text) || memcmp(text, "code", sizeof text) != 0)
+    if (reader->in.is_direct || !interpreter_word(&reader->in, object + PYTHON_TYPE, &type) ||
+        !interpreter_word(&reader->in, type + PYTHON_TYPE_NAME, &name) ||
+        !interpreter_read(&reader->in, name, text, sizeof text) ||
+        memcmp(text, "code", sizeof text) != 0)
         return false;
     reader->code_type = type;
     atomic_store_release(&python.code_type, type);
@@ -240,14 +184,10 @@ static bool python_learn_type(struct python_reader *reader, uintptr_t object)
 /* Where a walk is. */
 struct python_walk {
     struct python_reader reader;
+    struct interpreter_walk *shared;
     struct interpreter_stack *stack;
-    const struct interpreter_native *native;
-    uint32_t reads;     /* of code objects */
-    bool is_placed;     /* the mark of the innermost run has been looked at, */
-    uint32_t placed_at; /* and is where this native frame would have it */
+    uint32_t reads; /* of code objects */
 };
-
-enum python_step { PYTHON_ON, PYTHON_ENDS_RUN, PYTHON_CUT, PYTHON_NOT_THERE };
 
 struct python_frame {
     uintptr_t code, previous, instruction;
@@ -258,9 +198,9 @@ struct python_frame {
 static inline struct python_frame python_frame_at(const struct python_layout *layout, uintptr_t at)
 {
     return (struct python_frame){
-        .code = python_at(at, layout->frame.code),
-        .previous = python_at(at, layout->frame.previous),
-        .instruction = python_at(at, layout->frame.instruction),
+        .code = interpreter_at(at, layout->frame.code),
+        .previous = interpreter_at(at, layout->frame.previous),
+        .instruction = interpreter_at(at, layout->frame.instruction),
         .owner = ((const uint8_t *)at)[layout->frame.owner],
         .is_entry = ((const uint8_t *)at)[layout->frame.is_entry],
     };
@@ -270,13 +210,13 @@ static inline bool python_read_frame(struct python_reader *reader, uintptr_t at,
                                      struct python_frame *frame)
 {
     const struct python_layout *layout = &python.layout;
-    if (!python_is_object(at)) return false;
-    if (reader->is_direct) {
+    if (!interpreter_is_object(at)) return false;
+    if (reader->in.is_direct) {
         *frame = python_frame_at(layout, at);
         return true;
     }
     /* The callers' frames mostly lie below. */
-    const uint8_t *piece = unwind_memory_piece_below(reader->memory, at, PYTHON_FRAME_BYTES);
+    const uint8_t *piece = unwind_memory_piece_below(reader->in.memory, at, PYTHON_FRAME_BYTES);
     if (piece != NULL) *frame = python_frame_at(layout, (uintptr_t)piece);
     return piece != NULL;
 }
@@ -303,132 +243,126 @@ static __attribute__((noinline)) bool python_read_code(struct python_walk *walk,
 
 /* Adds the function of a frame. One whose first instructions have not been carried out is not there
  * yet for Python, and some such frames never are; but the innermost one may allocate. */
-static inline enum python_step python_add(struct python_walk *walk,
-                                          const struct python_frame *frame)
+static inline enum interpreter_step python_add(struct python_walk *walk,
+                                               const struct python_frame *frame)
 {
     struct interpreter_stack *stack = walk->stack;
     uint64_t hash;
     uint32_t traceable;
-    if (!(walk->reader.is_direct &&
+    if (!(walk->reader.in.is_direct &&
           python_code_hash_direct(&walk->reader, frame->code, &hash, &traceable)) &&
         !python_read_code(walk, frame->code, &hash, &traceable))
-        return PYTHON_CUT;
+        return INTERPRETER_CUT;
     const int64_t at =
         (int64_t)(frame->instruction - (frame->code + python.layout.code.instructions));
     if (frame->owner != PYTHON_OF_GENERATOR && at < 2 * (int64_t)traceable && stack->count > 0)
-        return PYTHON_ON;
-    if (stack->count == INTERPRETER_DEPTH_MAX) {
-        stack->is_deeper = true;
-        return PYTHON_CUT;
-    }
-    const uint64_t key = python_mix(hash, (uint64_t)at);
-    stack->function[stack->count++] =
-        (struct interpreter_function){.code = frame->code, .at = at, .key = key};
-    stack->key = python_mix(stack->key, key);
-    return PYTHON_ON;
+        return INTERPRETER_ON;
+    return interpreter_add(stack, frame->code, at, interpreter_mix(hash, (uint64_t)at));
 }
 
-/* The mark of the innermost run, before what is there is read. False: it is not in its place. */
+/* interpreter_place() */
 static bool python_place(struct python_walk *walk, uintptr_t mark)
 {
-    const struct interpreter_native *native = walk->native;
-    uint32_t i = 0;
-    if (walk->is_placed || atomic_load_acquire(&python.trust) != PYTHON_TRUSTED) return true;
-    const uintptr_t below = atomic_load_relaxed(&python.mark_below);
-    walk->is_placed = true;
-    while (i < native->count && native->frame[i].end != mark + below)
-        i++;
-    walk->placed_at = i;
-    /* Of a loop whose rarely used code lies elsewhere, or is further out than is known here. */
-    if (i + 1 != native->count || !native->has_loop) walk->reader.is_direct = false;
-    return i < native->count || !native->has_loop;
+    const bool is_there = interpreter_place(walk->shared, mark);
+    walk->reader.in.is_direct = walk->shared->reader.is_direct;
+    return is_there;
 }
 
 /* Of a frame that ends a run on the stack. */
 static bool python_place_frame(struct python_walk *walk, uintptr_t frame)
 {
-    return python.layout.cframe_previous || !unwind_memory_is_stack(walk->reader.memory, frame) ||
-           python_place(walk, frame);
+    return python.layout.cframe_previous ||
+           !unwind_memory_is_stack(walk->reader.in.memory, frame) || python_place(walk, frame);
 }
 
 /* One frame, and the one further out. */
-static inline enum python_step python_step(struct python_walk *walk, uintptr_t *at)
+static inline enum interpreter_step python_step(struct python_walk *walk, uintptr_t *at)
 {
     const bool has_entries = python.layout.frame.is_entry;
     struct python_frame frame;
-    if (!python_place_frame(walk, *at)) return PYTHON_NOT_THERE;
-    if (!python_read_frame(&walk->reader, *at, &frame)) return PYTHON_CUT;
+    if (!python_place_frame(walk, *at)) return INTERPRETER_NOT_THERE;
+    if (!python_read_frame(&walk->reader, *at, &frame)) return INTERPRETER_CUT;
     const bool is_function = has_entries || frame.owner != PYTHON_OF_STACK;
-    const enum python_step step = is_function ? python_add(walk, &frame) : PYTHON_ON;
-    if (step != PYTHON_ON) return step;
+    const enum interpreter_step step = is_function ? python_add(walk, &frame) : INTERPRETER_ON;
+    if (step != INTERPRETER_ON) return step;
     *at = frame.previous;
-    return (has_entries ? frame.is_entry : !is_function) ? PYTHON_ENDS_RUN : PYTHON_ON;
+    return (has_entries ? frame.is_entry : !is_function) ? INTERPRETER_ENDS_RUN : INTERPRETER_ON;
 }
 
 /* The frames of one run, from `*frame` on; then `*frame` is the next one, and `*last` the outermost
  * of these. */
-static enum python_step python_run(struct python_walk *walk, uintptr_t *frame, uintptr_t *last)
+static enum interpreter_step python_run(struct python_walk *walk, uintptr_t *frame, uintptr_t *last)
 {
     /* A chain of frames that go round ends when there is no more room; one of frames that have no
      * function would not. */
     for (uint32_t i = 0; i < 4 * INTERPRETER_DEPTH_MAX && *frame; i++) {
         *last = *frame;
-        const enum python_step step = python_step(walk, frame);
-        if (step != PYTHON_ON) return step;
+        const enum interpreter_step step = python_step(walk, frame);
+        if (step != INTERPRETER_ON) return step;
     }
-    return *frame ? PYTHON_CUT : PYTHON_ENDS_RUN;
+    return *frame ? INTERPRETER_CUT : INTERPRETER_ENDS_RUN;
 }
 
-static void python_end_run(struct interpreter_stack *stack, uintptr_t mark)
-{
-    if (stack->count == (stack->runs ? stack->run[stack->runs - 1].end : 0)) return;
-    stack->run[stack->runs++] = (struct interpreter_run){.mark = mark, .end = stack->count};
-    stack->key = python_mix(stack->key, mark);
-}
-
-/* The runs of a thread's state. */
-static enum python_step python_runs(struct python_walk *walk, uintptr_t state)
+static enum interpreter_step python_runs(struct python_walk *walk, uintptr_t state)
 {
     const struct python_layout *layout = &python.layout;
     struct interpreter_stack *stack = walk->stack;
     uintptr_t cframe = 0, frame = 0, last = 0;
-    if (!python_word(&walk->reader, state + layout->state_frames,
-                     layout->cframe_previous ? &cframe : &frame))
-        return PYTHON_CUT;
+    if (!interpreter_word(&walk->reader.in, state + layout->state_frames,
+                          layout->cframe_previous ? &cframe : &frame))
+        return INTERPRETER_CUT;
     if (!layout->cframe_previous) cframe = frame;
     for (uint32_t i = 0; i < 4 * INTERPRETER_RUNS_MAX && cframe; i++) {
-        enum python_step step = PYTHON_ENDS_RUN;
-        if (stack->runs == INTERPRETER_RUNS_MAX) {
-            stack->is_deeper = true;
-            return PYTHON_CUT;
-        }
-        if (layout->cframe_previous && !python_place(walk, cframe)) return PYTHON_NOT_THERE;
+        enum interpreter_step step = INTERPRETER_ENDS_RUN;
+        if (!interpreter_has_room(stack)) return INTERPRETER_CUT;
+        if (layout->cframe_previous && !python_place(walk, cframe)) return INTERPRETER_NOT_THERE;
         if (layout->cframe_previous &&
-            !python_word(&walk->reader, cframe + layout->cframe_current, &frame))
-            return PYTHON_CUT;
+            !interpreter_word(&walk->reader.in, cframe + layout->cframe_current, &frame))
+            return INTERPRETER_CUT;
         if (frame) step = python_run(walk, &frame, &last);
-        python_end_run(stack, layout->cframe_previous ? cframe : last);
-        if (step != PYTHON_ENDS_RUN) return step;
+        interpreter_end_run(stack, layout->cframe_previous ? cframe : last);
+        if (step != INTERPRETER_ENDS_RUN) return step;
         if (!layout->cframe_previous)
             cframe = frame;
-        else if (!python_word(&walk->reader, cframe + layout->cframe_previous, &cframe))
-            return PYTHON_CUT;
+        else if (!interpreter_word(&walk->reader.in, cframe + layout->cframe_previous, &cframe))
+            return INTERPRETER_CUT;
     }
-    return cframe ? PYTHON_CUT : PYTHON_ENDS_RUN;
+    return cframe ? INTERPRETER_CUT : INTERPRETER_ENDS_RUN;
+}
+
+static struct python_reader python_reader_of(const struct interpreter_reader *reader)
+{
+    return (struct python_reader){.in = *reader,
+                                  .layout = &python.layout,
+                                  .hashing = &python.hashing,
+                                  .code_type = atomic_load_acquire(&python.code_type)};
+}
+
+static enum interpreter_step python_runs_of(struct interpreter_walk *shared, uintptr_t state)
+{
+    struct python_walk walk = {
+        .reader = python_reader_of(&shared->reader), .shared = shared, .stack = shared->stack};
+    return python_runs(&walk, state);
+}
+
+static bool python_define_function(struct malloctape_lane *lane, struct interpreter_reader *reader,
+                                   const struct interpreter_function *function, uint8_t *text,
+                                   uint32_t *number)
+{
+    struct python_reader its = python_reader_of(reader);
+    return python_define(lane, &its, function, text, number);
 }
 
 /* ---- the thread ---- */
 
-/* The state of the calling thread; 0: it has none. `*has_lock`: nobody else runs in the interpreter
- * now, and what the thread's frames need stays. */
-static uintptr_t python_state_of(const struct malloctape_lane *lane, struct unwind_memory *memory,
-                                 bool *has_lock)
+static uintptr_t python_state_of(const struct malloctape_lane *lane,
+                                 struct interpreter_reader *trusted, bool *has_lock)
 {
     const uintptr_t mine = (uintptr_t)python.of_thread();
-    struct python_reader reader = {.memory = memory, .is_direct = false};
+    struct interpreter_reader reader = {.memory = trusted->memory, .is_direct = false};
     uintptr_t thread, status = 0;
     if (python.current == NULL) {
-        *has_lock = mine && python_word(&reader, mine + python.layout.state_status, &status) &&
+        *has_lock = mine && interpreter_word(&reader, mine + python.layout.state_status, &status) &&
                     (status & PYTHON_ACTIVE);
         return mine;
     }
@@ -436,7 +370,7 @@ static uintptr_t python_state_of(const struct malloctape_lane *lane, struct unwi
     *has_lock = current && (current == mine || python.layout.version >= 0x030c);
     if (*has_lock || !current) return *has_lock ? current : mine;
     /* The lock is another thread's, or that of another interpreter which this thread is in. */
-    if (python_word(&reader, current + python.layout.state_thread, &thread) &&
+    if (interpreter_word(&reader, current + python.layout.state_thread, &thread) &&
         thread == (uintptr_t)lane->registry.thread_id) {
         *has_lock = true;
         return current;
@@ -444,88 +378,9 @@ static uintptr_t python_state_of(const struct malloctape_lane *lane, struct unwi
     return mine;
 }
 
-/* Whether all of a stack was read, and the mark of its innermost run is in this native frame. */
-static bool python_has_mark(const struct interpreter_stack *stack,
-                            const struct interpreter_native_frame *frame)
-{
-    return !stack->is_cut && stack->count > 0 && stack->run[0].mark >= frame->from &&
-           stack->run[0].mark < frame->end;
-}
-
-/* A frame of what is not known as the loop has the mark, as far below its end as the loop's have it:
- * it is a part of the loop that the compiler has moved elsewhere. */
-static void python_learn_rest(struct unwind_memory *memory, const struct interpreter_stack *stack,
-                              const struct interpreter_native_frame *frame)
-{
-    struct unwind_object object;
-    struct interpreter_range range;
-    if (atomic_load_relaxed(&interpreter_loop_rest.start) || !python_has_mark(stack, frame) ||
-        !unwind_find(frame->pc - 1, &object) || !unwind_learn(memory, &object) ||
-        !unwind_function(memory, &object, frame->pc - 1, &range.start, &range.end))
-        return;
-    atomic_store_relaxed(&interpreter_loop_rest.start, range.start);
-    atomic_store_release(&interpreter_loop_rest.end, range.end);
-}
-
-/* A stack was read by copies. */
-static void python_try(const struct interpreter_stack *stack,
-                       const struct interpreter_native *native)
-{
-    if (native->has_loop && python_has_mark(stack, &native->frame[native->count - 1])) {
-        atomic_store_relaxed(&python.mark_below,
-                             native->frame[native->count - 1].end - stack->run[0].mark);
-        atomic_store_release(&python.trust, PYTHON_TRUSTED);
-    }
-    if (!stack->is_cut || stack->count > 0 ||
-        atomic_add_relaxed(&python.tries, 1) + 1 != PYTHON_TRIES_MAX)
-        return;
-    atomic_store_release(&python.trust, PYTHON_REFUSED);
-    notice_text("call stacks: functions of this Python are not seen: it is not laid out as others "
-                "of its version are, or memory may not be copied");
-}
-
-void interpreter_frames(const struct malloctape_lane *lane, struct unwind_memory *memory,
-                        const struct interpreter_native *native, struct interpreter_stack *stack)
-{
-    bool has_lock;
-    stack->count = stack->runs = 0;
-    stack->is_deeper = stack->is_cut = stack->is_placed = false;
-    stack->key = 0;
-    if (atomic_load_acquire(&python.state) != PYTHON_THERE) return;
-    const uint32_t trust = atomic_load_acquire(&python.trust);
-    if (trust == PYTHON_REFUSED) return;
-    const uintptr_t state = python_state_of(lane, memory, &has_lock);
-    if (!state) return;
-    struct python_walk walk = {
-        .reader = {.memory = memory,
-                   .layout = &python.layout,
-                   .hashing = &python.hashing,
-                   .code_type = atomic_load_acquire(&python.code_type),
-                   .is_direct = has_lock && trust == PYTHON_TRUSTED},
-        .stack = stack,
-        .native = native,
-    };
-    const enum python_step step = python_runs(&walk, state);
-    if (step == PYTHON_NOT_THERE) stack->key = stack->count = stack->runs = 0;
-    stack->is_cut = step != PYTHON_ENDS_RUN && !stack->is_deeper;
-    stack->is_placed = walk.is_placed && walk.reader.is_direct && step != PYTHON_NOT_THERE;
-    stack->key = python_mix(stack->key, (uint64_t)stack->is_cut << 1 | stack->is_deeper);
-    if (trust == PYTHON_UNTRIED && has_lock) python_try(stack, native);
-    if (has_lock && walk.is_placed && !walk.reader.is_direct && walk.placed_at < native->count)
-        python_learn_rest(memory, stack, &native->frame[walk.placed_at]);
-}
-
-bool interpreter_numbers(struct malloctape_lane *lane, struct unwind_memory *memory,
-                         struct interpreter_stack *stack)
-{
-    struct python_reader reader = {.memory = memory,
-                                   .layout = &python.layout,
-                                   .hashing = &python.hashing,
-                                   .code_type = atomic_load_acquire(&python.code_type),
-                                   .is_direct = stack->is_placed};
-    for (uint32_t i = 0; i < stack->count; i++)
-        if (!python_code_number(lane, &reader, &stack->function[i], &stack->memory,
-                                &stack->code[i]))
-            return false;
-    return true;
-}
+const struct interpreter_language interpreter_python = {.name = PYTHON_LANGUAGE,
+                                                        .title = "Python",
+                                                        .is_it = python_is_it,
+                                                        .state = python_state_of,
+                                                        .runs = python_runs_of,
+                                                        .define = python_define_function};

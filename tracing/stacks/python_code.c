@@ -1,7 +1,6 @@
 #include "tracing/stacks/python_code.h"
 
 #include "tracing/os/os.h"
-#include "tracing/recording/recording.h"
 #include "tracing/stacks/stack_table.h"
 
 #include <string.h>
@@ -14,7 +13,6 @@
 #define PYTHON_LINES_MAX   ((uintptr_t)1 << 20)
 /* What is hashed at a time. */
 #define PYTHON_PIECE_BYTES 1024u
-#define PYTHON_TEXT_MAX    512u
 
 /* Of bytes anywhere. */
 static bool python_hash_bytes(struct python_reader *reader, uintptr_t from, size_t bytes,
@@ -25,8 +23,8 @@ static bool python_hash_bytes(struct python_reader *reader, uintptr_t from, size
         const size_t count = bytes < PYTHON_PIECE_BYTES ? bytes : PYTHON_PIECE_BYTES;
         const uint8_t *piece = (const uint8_t *)from;
         if (from < UNWIND_COPY_BYTES) return false;
-        if (!reader->is_direct) {
-            piece = unwind_memory_piece(reader->memory, from, count);
+        if (!reader->in.is_direct) {
+            piece = unwind_memory_piece(reader->in.memory, from, count);
             if (piece == NULL) return false;
         }
         *hash = XXH3_64bits_withSeed(piece, count, *hash);
@@ -48,8 +46,8 @@ static bool python_text_of(struct python_reader *reader, uintptr_t object, struc
 {
     uintptr_t length;
     uint32_t state;
-    if (!python_word(reader, object + PYTHON_TEXT_LENGTH, &length) ||
-        !python_read(reader, object + PYTHON_TEXT_STATE, &state, sizeof state))
+    if (!interpreter_word(&reader->in, object + PYTHON_TEXT_LENGTH, &length) ||
+        !interpreter_read(&reader->in, object + PYTHON_TEXT_STATE, &state, sizeof state))
         return false;
     const uint32_t width = state >> 2 & 7, is_compact = state >> 5 & 1, is_ascii = state >> 6 & 1;
     if (!is_compact || (width != 1 && width != 2 && width != 4) || length > INTPTR_MAX)
@@ -82,11 +80,12 @@ static uint32_t python_take_text(struct python_reader *reader, uintptr_t object,
     struct python_text text;
     uint32_t bytes = 0;
     if (!python_text_of(reader, object, &text)) return 0;
-    const uint32_t most = text.width == 1 ? PYTHON_TEXT_MAX / 2 : PYTHON_TEXT_MAX / 4;
+    const uint32_t most = text.width == 1 ? INTERPRETER_TEXT_MAX / 2 : INTERPRETER_TEXT_MAX / 4;
     uint32_t from = keeps_end && text.letters > most ? text.letters - most : 0;
-    for (; from < text.letters && bytes + 4 <= PYTHON_TEXT_MAX; from++) {
+    for (; from < text.letters && bytes + 4 <= INTERPRETER_TEXT_MAX; from++) {
         uint32_t letter = 0;
-        if (!python_read(reader, text.at + (uintptr_t)from * text.width, &letter, text.width))
+        if (!interpreter_read(&reader->in, text.at + (uintptr_t)from * text.width, &letter,
+                              text.width))
             return 0;
         bytes += python_put_letter(to + bytes, letter & 0x1fffff);
     }
@@ -103,7 +102,8 @@ struct python_lines {
 static uint8_t python_next_byte(struct python_lines *lines)
 {
     uint8_t byte;
-    if (lines->at >= lines->end || !python_read(lines->reader, lines->at++, &byte, sizeof byte))
+    if (lines->at >= lines->end ||
+        !interpreter_read(&lines->reader->in, lines->at++, &byte, sizeof byte))
         return 0;
     return byte;
 }
@@ -149,8 +149,8 @@ static bool python_make_hash(struct python_reader *reader, uintptr_t object, uin
                              uint64_t *hash)
 {
     uintptr_t its;
-    if (!reader->is_direct || reader->hashing->hash == NULL || !type ||
-        !python_word(reader, object + PYTHON_TYPE, &its) || its != type)
+    if (!reader->in.is_direct || reader->hashing->hash == NULL || !type ||
+        !interpreter_word(&reader->in, object + PYTHON_TYPE, &its) || its != type)
         return false;
     *hash = (uint64_t)reader->hashing->hash((void *)object);
     return true;
@@ -169,7 +169,7 @@ static __attribute__((noinline)) bool python_hash_lines(struct python_reader *re
                                                         uintptr_t object, uint64_t *hash)
 {
     uintptr_t bytes;
-    if (!python_word(reader, object + PYTHON_SIZE, &bytes)) return false;
+    if (!interpreter_word(&reader->in, object + PYTHON_SIZE, &bytes)) return false;
     if (bytes > PYTHON_LINES_MAX) bytes = PYTHON_LINES_MAX;
     return python_make_hash(reader, object, reader->hashing->bytes, hash) ||
            python_hash_bytes(reader, object + PYTHON_BYTES, bytes, hash);
@@ -179,7 +179,7 @@ static __attribute__((noinline)) bool python_hash_lines(struct python_reader *re
  * it has none yet, or cannot be read. */
 static inline bool python_its_hash(struct python_reader *reader, uintptr_t object, uint64_t *hash)
 {
-    return python_is_object(object) &&
+    return interpreter_is_object(object) &&
            python_field(reader, object, PYTHON_HASH, hash, sizeof *hash) && *hash != UINT64_MAX;
 }
 
@@ -214,9 +214,9 @@ static bool python_copy_hashes(const struct python_reader *reader, const struct 
 {
     const uintptr_t from[] = {parts->file + PYTHON_HASH, parts->name + PYTHON_HASH,
                               parts->lines + PYTHON_HASH};
-    return !reader->is_direct && python_is_object(parts->file) && python_is_object(parts->name) &&
-           python_is_object(parts->lines) &&
-           os_memory_copy_words(reader->memory->thread_id, hash, from, 3) &&
+    return !reader->in.is_direct && interpreter_is_object(parts->file) &&
+           interpreter_is_object(parts->name) && interpreter_is_object(parts->lines) &&
+           os_memory_copy_words(reader->in.memory->thread_id, hash, from, 3) &&
            hash[0] != UINT64_MAX && hash[1] != UINT64_MAX && hash[2] != UINT64_MAX;
 }
 
@@ -225,7 +225,7 @@ bool python_code_hash(struct python_reader *reader, uintptr_t code, uint64_t *ha
 {
     struct python_parts parts;
     uint64_t of[3];
-    if (!python_is_object(code) || !python_read_parts(reader, code, &parts)) return false;
+    if (!interpreter_is_object(code) || !python_read_parts(reader, code, &parts)) return false;
     if (!python_copy_hashes(reader, &parts, of) &&
         !(python_text_hash(reader, parts.file, &of[0]) &&
           python_text_hash(reader, parts.name, &of[1]) &&
@@ -243,23 +243,20 @@ static bool python_file_number(struct malloctape_lane *lane, struct python_reade
 {
     uint64_t hash = 0;
     if (!python_text_hash(reader, file, &hash)) return false;
-    const uint64_t key = python_mix(hash, 1);
+    const uint64_t key = interpreter_mix(hash, 1);
     if (stack_table_of_source(key, number)) return true;
     const uint32_t bytes = python_take_text(reader, file, true, text);
     return stack_table_define_source(lane, key, PYTHON_LANGUAGE, (const char *)text, bytes, number);
 }
 
-/* What has no number yet. */
-static __attribute__((noinline)) bool python_define(struct malloctape_lane *lane,
-                                                    struct python_reader *reader,
-                                                    const struct interpreter_function *function,
-                                                    uint8_t *text, uint32_t *number)
+bool python_define(struct malloctape_lane *lane, struct python_reader *reader,
+                   const struct interpreter_function *function, uint8_t *text, uint32_t *number)
 {
     struct python_parts parts;
     uintptr_t bytes;
     uint32_t module;
     if (!python_read_parts(reader, function->code, &parts) ||
-        !python_word(reader, parts.lines + PYTHON_SIZE, &bytes) ||
+        !interpreter_word(&reader->in, parts.lines + PYTHON_SIZE, &bytes) ||
         !python_file_number(lane, reader, parts.file, text, &module))
         return false;
     if (bytes > PYTHON_LINES_MAX) bytes = PYTHON_LINES_MAX;
@@ -272,22 +269,4 @@ static __attribute__((noinline)) bool python_define(struct malloctape_lane *lane
     const uint32_t letters = python_take_text(reader, parts.name, false, text);
     return stack_table_define_function(lane, function->key, &defined, (const char *)text, letters,
                                        number);
-}
-
-bool python_code_number(struct malloctape_lane *lane, struct python_reader *reader,
-                        const struct interpreter_function *function,
-                        struct interpreter_memory *memory, uint32_t *number)
-{
-    /* Numbers are of a recording. */
-    const uint64_t now = python_mix(function->key, recording.number);
-    struct interpreter_number *latest = &memory->numbers[now % INTERPRETER_NUMBERS];
-    if (latest->key == now) {
-        *number = latest->number;
-        return true;
-    }
-    if (!stack_table_of_source(function->key, number) &&
-        !python_define(lane, reader, function, memory->text, number))
-        return false;
-    *latest = (struct interpreter_number){.key = now, .number = *number};
-    return true;
 }

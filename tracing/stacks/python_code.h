@@ -10,7 +10,7 @@
 #ifndef MALLOCTAPE_PYTHON_CODE_H
 #define MALLOCTAPE_PYTHON_CODE_H
 
-#include "tracing/stacks/interpreter.h"
+#include "tracing/stacks/interpreter_own.h"
 
 #define PYTHON_LANGUAGE "python"
 
@@ -56,45 +56,18 @@ struct python_hashing {
 };
 
 struct python_reader {
-    struct unwind_memory *memory;
+    struct interpreter_reader in;
     const struct python_layout *layout;
     const struct python_hashing *hashing;
     uintptr_t code_type; /* what code objects are */
-    bool is_direct;      /* memory is read as it is */
 };
-
-/* At most UNWIND_COPY_BYTES. False: it cannot be read. */
-static inline bool python_read(struct python_reader *reader, uintptr_t from, void *to, size_t bytes)
-{
-    if (!reader->is_direct) return unwind_memory_copy(reader->memory, from, to, bytes);
-    if (from < UNWIND_COPY_BYTES) return false;
-    __builtin_memcpy(to, (const void *)from, bytes);
-    return true;
-}
-
-static inline bool python_word(struct python_reader *reader, uintptr_t from, uintptr_t *word)
-{
-    if (!reader->is_direct) return unwind_memory_word(reader->memory, from, word);
-    return from % sizeof *word == 0 && python_read(reader, from, word, sizeof *word);
-}
-
-static inline uint64_t python_mix(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * UINT64_C(0x9fb21c651e98df25);
-    return hash ^ hash >> 32;
-}
-
-/* Whether an object may be at this address. */
-static inline bool python_is_object(uintptr_t address)
-{
-    return address >= UNWIND_COPY_BYTES && address % sizeof(uintptr_t) == 0;
-}
 
 /* Reads a part of what is at such an address. */
 static inline bool python_field(struct python_reader *reader, uintptr_t object, uint32_t offset,
                                 void *to, size_t bytes)
 {
-    if (!reader->is_direct) return unwind_memory_copy(reader->memory, object + offset, to, bytes);
+    if (!reader->in.is_direct)
+        return unwind_memory_copy(reader->in.memory, object + offset, to, bytes);
     __builtin_memcpy(to, (const void *)(object + offset), bytes);
     return true;
 }
@@ -103,21 +76,6 @@ struct python_parts {
     uintptr_t file, name, lines;
     uint32_t first_line, first_traceable;
 };
-
-/* Reads as it is. */
-static inline uintptr_t python_at(uintptr_t object, uint32_t offset)
-{
-    uintptr_t word;
-    __builtin_memcpy(&word, (const void *)(object + offset), sizeof word);
-    return word;
-}
-
-static inline uint32_t python_half_at(uintptr_t object, uint32_t offset)
-{
-    uint32_t half;
-    __builtin_memcpy(&half, (const void *)(object + offset), sizeof half);
-    return half;
-}
 
 /* Hashes need no mixing, only to be told apart: the processor multiplies at the same time. */
 static inline uint64_t python_hash(uint64_t of_file, uint64_t of_name, uint64_t of_lines,
@@ -132,16 +90,20 @@ static inline bool python_code_hash_direct(const struct python_reader *reader, u
                                            uint64_t *hash, uint32_t *first_traceable)
 {
     const struct python_layout *layout = reader->layout;
-    if (!python_is_object(code) || python_at(code, PYTHON_TYPE) != reader->code_type) return false;
-    const uintptr_t file = python_at(code, PYTHON_CODE_FILE),
-                    name = python_at(code, PYTHON_CODE_NAME),
-                    lines = python_at(code, PYTHON_CODE_LINES);
-    if (!python_is_object(file) || !python_is_object(name) || !python_is_object(lines))
+    if (!interpreter_is_object(code) || interpreter_at(code, PYTHON_TYPE) != reader->code_type)
         return false;
-    const uint64_t of_file = python_at(file, PYTHON_HASH), of_name = python_at(name, PYTHON_HASH),
-                   of_lines = python_at(lines, PYTHON_HASH);
-    *hash = python_hash(of_file, of_name, of_lines, python_half_at(code, layout->code.first_line));
-    *first_traceable = python_half_at(code, layout->code.first_traceable);
+    const uintptr_t file = interpreter_at(code, PYTHON_CODE_FILE),
+                    name = interpreter_at(code, PYTHON_CODE_NAME),
+                    lines = interpreter_at(code, PYTHON_CODE_LINES);
+    if (!interpreter_is_object(file) || !interpreter_is_object(name) ||
+        !interpreter_is_object(lines))
+        return false;
+    const uint64_t of_file = interpreter_at(file, PYTHON_HASH),
+                   of_name = interpreter_at(name, PYTHON_HASH),
+                   of_lines = interpreter_at(lines, PYTHON_HASH);
+    *hash =
+        python_hash(of_file, of_name, of_lines, interpreter_half_at(code, layout->code.first_line));
+    *first_traceable = interpreter_half_at(code, layout->code.first_traceable);
     return of_file != UINT64_MAX && of_name != UINT64_MAX && of_lines != UINT64_MAX;
 }
 
@@ -150,9 +112,9 @@ static inline bool python_code_hash_direct(const struct python_reader *reader, u
 bool python_code_hash(struct python_reader *reader, uintptr_t code, uint64_t *hash,
                       uint32_t *first_traceable);
 
-/* The number of a function. False: there is no room in the lane, or it can no longer be read. */
-bool python_code_number(struct malloctape_lane *lane, struct python_reader *reader,
-                        const struct interpreter_function *function,
-                        struct interpreter_memory *memory, uint32_t *number);
+/* Defines a function that has no number. False: there is no room in the lane, or it can no longer be
+ * read. */
+bool python_define(struct malloctape_lane *lane, struct python_reader *reader,
+                   const struct interpreter_function *function, uint8_t *text, uint32_t *number);
 
 #endif
