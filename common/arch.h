@@ -20,6 +20,7 @@
  *
  *   arch_system_call()         without errno: returns a negative error number
  *   arch_thread_storage()      makes a block look enough like a thread's storage
+ *   arch_thread_modules()      where the C library has the calling thread's variables, by module
  * arch_clock() the clock, in its own ticks; may be reordered with other instructions
  *   arch_clock_begin()         reads the clock after all earlier instructions have finished, before
  *                              any later one begins

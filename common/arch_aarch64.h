@@ -11,6 +11,7 @@
 #define ARCH_RELOCATION_CALL   R_AARCH64_JUMP_SLOT
 #define ARCH_RELOCATION_GLOBAL R_AARCH64_GLOB_DAT
 #define ARCH_RELOCATION_WORD   R_AARCH64_ABS64
+#define ARCH_RELOCATION_MODULE R_AARCH64_TLS_DTPMOD
 #define ARCH_LINKER            "ld-linux-aarch64.so.1"
 #define ARCH_DIRECTORY         "aarch64-linux-gnu"
 
@@ -43,6 +44,12 @@ static inline long arch_system_call(long number, long a, long b, long c, long d,
 static inline void arch_thread_storage(void *pointer)
 {
     (void)pointer;
+}
+
+/* What the C library has for the calling thread of each module with variables of threads. */
+static inline const void *arch_thread_modules(void)
+{
+    return *(void *const *)__builtin_thread_pointer();
 }
 
 /* ---- the clock: steps of 1 to 40 ns ---- */

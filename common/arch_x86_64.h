@@ -12,6 +12,7 @@
 #define ARCH_RELOCATION_CALL   R_X86_64_JUMP_SLOT
 #define ARCH_RELOCATION_GLOBAL R_X86_64_GLOB_DAT
 #define ARCH_RELOCATION_WORD   R_X86_64_64
+#define ARCH_RELOCATION_MODULE R_X86_64_DTPMOD64
 #define ARCH_LINKER            "ld-linux-x86-64.so.2"
 #define ARCH_DIRECTORY         "x86_64-linux-gnu"
 
@@ -42,6 +43,14 @@ static inline void arch_thread_storage(void *pointer)
     void **words = (void **)pointer;
     words[0] = pointer;
     words[2] = pointer;
+}
+
+/* What the C library has for the calling thread of each module with variables of threads. */
+static inline const void *arch_thread_modules(void)
+{
+    const void *modules;
+    __asm__("movq %%fs:8, %0" : "=r"(modules));
+    return modules;
 }
 
 /* ---- the clock ---- */

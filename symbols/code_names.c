@@ -38,7 +38,8 @@ static void classify(const struct code_names *names, struct code_frame *frame, b
 static bool is_extension(const char *module)
 {
     const char *name = basename(module);
-    return strstr(name, ".cpython-") != NULL || strstr(name, ".abi3.so") != NULL;
+    return strstr(name, ".cpython-") != NULL || strstr(name, ".abi3.so") != NULL ||
+           (strstr(module, "/ruby/") != NULL && strstr(name, ".so") != NULL);
 }
 
 static bool code_names_add_frame(struct code_names *names, const struct code_frame *frame,

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char frozen[] = "<frozen ";
+/* What is built into the interpreter: Python, Ruby. */
+static const char frozen[] = "<frozen ", internal[] = "<internal:";
 
 /* In a path: behind "/lib/python3.11/"; NULL: it is not there. */
 static const char *behind_library(const char *path)
@@ -17,6 +18,18 @@ static const char *behind_library(const char *path)
     while (isdigit((unsigned char)*end))
         end++;
     return end > at && *end == '/' ? end + 1 : NULL;
+}
+
+/* Whether it is of Ruby's standard library: behind "/ruby/3.1.0/", which installed packages (gems) have
+ * theirs behind, too. */
+static bool is_of_ruby(const char *path)
+{
+    const char *at = strstr(path, "/ruby/");
+    if (at == NULL) return strstr(path, "/rubygems/") != NULL;
+    at += strlen("/ruby/");
+    const size_t version = strspn(at, "0123456789.");
+    if (strncmp(at, "vendor_ruby/", strlen("vendor_ruby/")) == 0) return true;
+    return version > 0 && at[version] == '/' && strncmp(at + version, "/gems/", 6) != 0;
 }
 
 /* The same of a directory with packages. */
@@ -32,7 +45,9 @@ static const char *behind_packages(const char *path)
 
 bool source_is_library(const char *path)
 {
-    if (strncmp(path, frozen, strlen(frozen)) == 0) return true;
+    if (strncmp(path, frozen, strlen(frozen)) == 0 ||
+        strncmp(path, internal, strlen(internal)) == 0 || is_of_ruby(path))
+        return true;
     return behind_library(path) != NULL && behind_packages(path) == NULL;
 }
 
@@ -53,7 +68,11 @@ void source_name(const char *path, const char *function, char name[SOURCE_NAME_B
     if (strncmp(from, frozen, strlen(frozen)) == 0) {
         from += strlen(frozen);
         length = strcspn(from, ">");
+    } else if (strncmp(from, internal, strlen(internal)) == 0) {
+        from += strlen(internal);
+        length = strcspn(from, ">");
     } else if (*from != '<') {
+        source_drop_end(from, &length, ".rb");
         source_drop_end(from, &length, ".py");
         source_drop_end(from, &length, "/__init__");
         const char *own = memrchr(from, '/', length);

@@ -11,7 +11,7 @@
  * (below site-packages or the like all of it, else the file's own name). */
 void source_name(const char *path, const char *function, char name[SOURCE_NAME_BYTES]);
 
-/* Whether a file of Python's source code is of its standard library: not of what is installed
+/* Whether a file of source code is of the standard library of Python or Ruby: not of what is installed
  * beside that. */
 bool source_is_library(const char *path);
 

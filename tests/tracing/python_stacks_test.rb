@@ -10,97 +10,19 @@ require 'json'
 require 'tmpdir'
 
 require_relative '../tap'
+require_relative 'source_stacks'
 
-MALLOCTAPE = File.join(BUILD, 'bin/malloctape')
 WORKLOADS = File.expand_path('../workloads', __dir__)
 FAKE = File.join(BUILD, 'tests/workloads/fake_python')
 PYTHON = ENV.fetch('MALLOCTAPE_PYTHON', '/usr/bin/python3')
 CALLS = Integer(ENV.fetch('MALLOCTAPE_CALLS') { size(800, 20_000) })
-DEPTH_MAX = 256
-
-# Returns what is on standard error.
-def record(words, *program)
-  out, errors, status = Open3.capture3(MALLOCTAPE, 'record', '-o', 'raw.lz4', *words, '--', *program)
-  $printed = out
-  status.success? ? errors : "failed: #{status} #{errors}"
-end
-
-# What a recording says of Python: the stacks of objects, by their size, each once.
-class PythonStacks
-  attr_reader :calls, :names
-
-  def initialize(name)
-    @names = Hash.new { |all, code| all[code] = String.new }
-    @codes = {}
-    @nodes = {}
-    @sources = {}
-    @mapped = {}
-    @calls = Hash.new { |all, bytes| all[bytes] = [] }
-    @known = {}
-    IO.popen([MALLOCTAPE, 'dump', name], 'rb') { |dump| dump.each_line { |line| read(line) } }
-  end
-
-  def read(line)
-    case line
-    when /define text of code (\d+) \d+ from \d+ (\h+)/ then @names[$1.to_i] << [$2].pack('H*')
-    when /define module (\d+) from (\S+) to (\S+)/ then @mapped[$1.to_i] = $3 != '0x0'
-    when /define text of module (\d+) language/ then @sources[$1.to_i] = !@mapped[$1.to_i]
-    when /define codes (\d+) module (\d+) (.*)/
-      $3.split.each_with_index { |offset, i| @codes[$1.to_i + i] = [$2.to_i, offset.hex] }
-    when /define nodes (\d+) parent (\d+) codes (.*)/ then read_nodes($1.to_i, $2.to_i, $3.split)
-    when / malloc (70\d\d|4711) .*?(?:stack (\d+))?$/ then @calls[$1.to_i] << $2.to_i
-    end
-  end
-
-  def read_nodes(first, parent, codes)
-    codes.each_with_index do |code, i|
-      @nodes[first + i] = [i.zero? ? parent : first + i - 1, code.to_i]
-    end
-  end
-
-  # Python's functions with their lines, innermost first; and where the stack ends.
-  def stack(node)
-    @known[node] ||= begin
-      found = []
-      while (parent, code = @nodes[node])
-        of, offset = @codes[code]
-        found << "#{@names[code]}:#{offset & 0xffffffff}" if @sources[of]
-        node = parent
-      end
-      [found, node]
-    end
-  end
-end
-
-# Stacks that differ from what the program has noted, in words; and how many there are.
-def differences(recorded, notes)
-  stacks = {}
-  wrong = []
-  count = 0
-  File.foreach(notes, mode: 'rb') do |line|
-    kind, number, rest = line.chomp.split(' ', 3)
-    next stacks[number.to_i] = rest.split(';') if kind == 's'
-
-    all = recorded.calls[number.to_i]
-    noted = rest.to_s.split
-    wrong << "#{noted.size} objects of #{number}, #{all.size} recorded" if all.size != noted.size
-    noted.zip(all) do |stack, node|
-      found, how = recorded.stack(node)
-      count += 1
-      wanted = stacks[stack.to_i]
-      wanted = wanted.first(DEPTH_MAX) if how == 1
-      wrong << "#{wanted.join(' ')} is #{found.join(' ')}" if found != wanted
-    end
-  end
-  [wrong, count]
-end
 
 def check_witness
   program = File.join(WORKLOADS, 'python_witness.py')
   errors = record(%w[-q --stacks=all], PYTHON, program, CALLS.to_s, 'notes')
   return report(false, 'stacks are those that Python notes itself', [errors]) unless errors.empty?
 
-  wrong, count = differences(PythonStacks.new('raw.lz4'), 'notes')
+  wrong, count = differences(SourceStacks.new('raw.lz4'), 'notes')
   puts "# #{count - wrong.size} of #{count} stacks"
   report count >= CALLS && wrong.empty?, 'stacks are those that Python notes itself', wrong.first(5)
 end
@@ -127,13 +49,6 @@ SERVER = <<~TEXT
   for i in range(300):
       Handler().handle({'number': [i] * 500})
 TEXT
-
-def rows_of(words, by, measure)
-  output_of({}, MALLOCTAPE, 'report', 'raw.lz4', '--json', 'json', '--by', by, *words)
-  code = JSON.parse(File.read('json'))['code']
-  rows = code['rows']
-  rows['name'].zip(code['where'][measure], rows[measure], rows["total_#{measure}"])
-end
 
 def check_report
   File.write('server.py', SERVER)
@@ -190,7 +105,7 @@ def check_fakes
          [said, $printed, errors]
   rounds = size(150, 3000)
   said = (1..2).map { |seed| [record(%w[-q --stacks=all], FAKE, 'garbage', seed.to_s, rounds.to_s), $printed] }
-  recorded = PythonStacks.new('raw.lz4')
+  recorded = SourceStacks.new('raw.lz4')
   report said.all?(['', "#{2 * rounds}\n"]) && recorded.calls[4711].size == 2 * rounds &&
          recorded.names.values.include?('fake'),
          'states of threads that are anything', said.map(&:to_s)

@@ -6,7 +6,8 @@
 
 struct interpreter_range interpreter_range;
 
-static const struct interpreter_language *const interpreter_languages[] = {&interpreter_python};
+static const struct interpreter_language *const interpreter_languages[] = {&interpreter_python,
+                                                                           &interpreter_ruby};
 #define INTERPRETER_LANGUAGES (sizeof interpreter_languages / sizeof *interpreter_languages)
 
 enum interpreter_state { INTERPRETER_NONE, INTERPRETER_BEGINS, INTERPRETER_THERE };

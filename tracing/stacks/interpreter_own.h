@@ -101,7 +101,7 @@ struct interpreter_language {
                    const struct interpreter_function *function, uint8_t *text, uint32_t *number);
 };
 
-extern const struct interpreter_language interpreter_python;
+extern const struct interpreter_language interpreter_python, interpreter_ruby;
 
 /* Whether what is read has been found in its place. */
 enum interpreter_trust { INTERPRETER_UNTRIED, INTERPRETER_TRUSTED, INTERPRETER_REFUSED };

@@ -9,7 +9,9 @@
 #define CHAIN_MAX   4096u
 #define NAME_MAX    64u
 
-_Static_assert(UNWIND_SYMBOL_DATA == STT_OBJECT && UNWIND_SYMBOL_FUNCTION == STT_FUNC, "as in ELF");
+_Static_assert(UNWIND_SYMBOL_DATA == STT_OBJECT && UNWIND_SYMBOL_FUNCTION == STT_FUNC &&
+                   UNWIND_SYMBOL_OF_THREAD == STT_TLS,
+               "as in ELF");
 
 /* glibc has made addresses of the offsets, but where it may not write. */
 static uintptr_t unwind_symbol_place(const struct unwind_object *object, uintptr_t value)
@@ -32,6 +34,9 @@ static bool read_dynamic(struct unwind_memory *memory, const struct unwind_objec
         case DT_GNU_HASH: symbols->hash = place; break;
         case DT_SYMTAB: symbols->symbols = place; break;
         case DT_STRTAB: symbols->names = place; break;
+        case DT_RELA: symbols->relocations = place; break;
+        case DT_RELASZ: symbols->relocations_bytes = entry.d_un.d_val; break;
+        case DT_RELACOUNT: symbols->relative = entry.d_un.d_val; break;
         default: break;
         }
     }

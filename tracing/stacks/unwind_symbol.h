@@ -10,6 +10,8 @@
 struct unwind_symbols {
     uintptr_t hash, symbols, names;
     uint32_t buckets, first, blooms, shift;
+    /* DT_RELA: 0 if there is none; how many of them are relative. */
+    uintptr_t relocations, relocations_bytes, relative;
 };
 
 /* False: it has none that are understood here. */
@@ -18,10 +20,12 @@ bool unwind_symbols_open(struct unwind_memory *memory, const struct unwind_objec
 
 enum unwind_symbol_kind {
     UNWIND_SYMBOL_DATA = 1,
-    UNWIND_SYMBOL_FUNCTION = 2
-}; /* STT_OBJECT, STT_FUNC */
+    UNWIND_SYMBOL_FUNCTION = 2,
+    UNWIND_SYMBOL_OF_THREAD = 6
+}; /* STT_OBJECT, STT_FUNC, STT_TLS */
 
-/* The address of a symbol of this kind; 0: the object does not export it. `bytes` (may be NULL): how
+/* The address of a symbol of this kind (of a thread's: its offset, as if it were one in the file); 0: the
+ * object does not export it. `bytes` (may be NULL): how
  * large it is. */
 uintptr_t unwind_symbol(struct unwind_memory *memory, const struct unwind_object *object,
                         const struct unwind_symbols *symbols, const char *name,
