@@ -18,12 +18,24 @@
 #include "common/amount.h"
 #include "common/printable.h"
 #include "keep/keep_socket.h"
+#include "keep/triggers.h"
 #include "launch/installed.h"
 #include "launch/process.h"
 #include "reading/stream.h"
 
 /* How long the keeper may take to open the FIFO. */
 enum { KEPT_OPEN_TRIES = 10000, KEPT_OPEN_WAIT_US = 1000 };
+
+/* A keeper that a recorder starts would find a mistake only after the program has begun. */
+static int kept_check_conditions(const struct kept *kept)
+{
+    struct triggers triggers = {.count = 0};
+    char why[128];
+    for (size_t i = 0; i < kept->when_count; i++)
+        if (!triggers_add(&triggers, kept->when[i], why, sizeof why))
+            return cli_usage_error(&cli_record, "--when %s: %s", kept->when[i], why);
+    return PROGRAM_GO_ON;
+}
 
 int kept_check(const struct kept *kept)
 {
@@ -39,7 +51,7 @@ int kept_check(const struct kept *kept)
     if (!amount_parse_keep(kept->keep, &ns, &bytes))
         return cli_usage_error(&cli_record, "--keep %s: TIME or TIME,BYTES, as 10m,500M",
                                kept->keep);
-    return PROGRAM_GO_ON;
+    return kept_check_conditions(kept);
 }
 
 /* ---- beginning ---- */

@@ -508,7 +508,7 @@ end if Process.uid.zero? && system('setpriv', '--reuid=65534', '--clear-groups',
 test 'what cannot be is refused' do
   { %w[--keep never] => 'TIME', %w[--keep 10m,0] => 'TIME', %w[--when rss>1G] => 'needs --keep',
     %w[--keep 1m --follow --listen 127.0.0.1:0] => 'socket of its own', %w[--keep 1m -o |cat] => 'one file',
-    %w[--keep 1m --when rss] => 'rss>',
+    %w[--keep 1m --when rss] => 'rss>', %w[--keep 1m --follow --when live>+1/3x] => 'it goes on with',
     %w[--keep 1m --listen 0.0.0.0:0] => 'loopback' }.each do |options, text|
     status = system(bin('malloctape'), 'record', *options, '--', 'true', err: 'err')
     raise Failure, "#{options}: #{File.read('err')}" if status || !File.read('err').include?(text) ||
