@@ -100,7 +100,8 @@ void info_take_mapping(void *of, const struct mapping_record *record)
     struct info *info = of;
     if (info->mappings.page_bytes == 0)
         info->mappings.page_bytes = info->page_bytes != 0 ? info->page_bytes : MAPPING_PAGE_BYTES;
-    mapping_table_take(&info->mappings, record);
+    info->touched += record->what == MAPPING_TOUCHED;
+    if (record->what != MAPPING_TOUCHED) mapping_table_take(&info->mappings, record);
 }
 
 void info_take_mappings(struct info *info, const struct raw_chunk *chunk)

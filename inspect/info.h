@@ -63,6 +63,8 @@ struct info {
     struct mapping_table
         mappings; /* what was mapped; of a raw stream, calls that failed included */
     uint64_t residencies;
+    uint64_t touched;       /* of large objects it is known which pages were resident; raw: looks */
+    uint64_t touched_bytes; /* instruction stream only: resident of these */
     uint64_t waits, waited_ns;
     uint64_t lock_waits, lock_waited_ns;  /* of threads for the allocator's locks */
     uint64_t taken_bytes, released_bytes; /* got from the system, and given back */

@@ -48,6 +48,22 @@ static void take_ticks(struct info *info, const struct instruction_batch *batch)
     }
 }
 
+static void take_touched(struct info *info, const struct instruction_walk *walk,
+                         const struct instruction *one)
+{
+    const unsigned does = instruction_does[one->opcode];
+    const uint64_t *runs;
+    if (does != INSTRUCTION_BEGINS && does != INSTRUCTION_RESIZES) return;
+    const size_t count = instruction_walk_touched(walk, one, &runs);
+    const uint64_t page_bytes = info->page_bytes != 0 ? info->page_bytes : MAPPING_PAGE_BYTES;
+    const uint64_t most = one->size / page_bytes + 2;
+    uint64_t pages = 0;
+    for (size_t i = 0; i < count && pages < most; i++)
+        pages += runs[2 * i + 1] < most ? runs[2 * i + 1] : most;
+    info->touched += count > 0;
+    info->touched_bytes += (pages < most ? pages : most) * page_bytes;
+}
+
 /* Counts what the reader's totals do not have. A lane counts when something happens in it. */
 static void take_batch(struct info *info, bool *seen, uint64_t *lane,
                        const struct instruction_batch *batch)
@@ -63,6 +79,7 @@ static void take_batch(struct info *info, bool *seen, uint64_t *lane,
         }
         if (number < CALL_KINDS && (one.opcode & INSTRUCTION_FAILED) != 0 && !batch->is_base)
             info->failed++;
+        take_touched(info, &walk, &one);
     }
 }
 

@@ -45,7 +45,13 @@
 #include "reading/stream.h"
 #include "stream/instruction_reader.h"
 
-enum verify_rule { VERIFY_LANES = 1, VERIFY_OBJECTS, VERIFY_NUMBERS, VERIFY_WINDOWS, VERIFY_MAPPINGS };
+enum verify_rule {
+    VERIFY_LANES = 1,
+    VERIFY_OBJECTS,
+    VERIFY_NUMBERS,
+    VERIFY_WINDOWS,
+    VERIFY_MAPPINGS
+};
 
 /* The first thing that is wrong. */
 struct verify_violation {
@@ -93,6 +99,7 @@ struct verify_mapped {
     struct verify_waiting *waiting; /* by tick */
     size_t waiting_count, waiting_room;
     uint64_t objects, elsewhere;
+    uint64_t touched, touched_pages, touched_elsewhere; /* objects; pages; objects */
     bool no_memory;
 };
 
@@ -226,6 +233,12 @@ void verify_mapped_take(void *of, const struct mapping_record *record);
 /* An object whose address is known begins; a tick has come. */
 bool verify_mapped_begins(struct verify *verify, const struct verify_object *object);
 bool verify_mapped_tick(struct verify *verify);
+
+/* The instruction before has made or changed an object, of which it may say which pages were resident
+ * (INSTRUCTIONS.md 5.3, *touched*). */
+struct instruction_walk;
+bool verify_touched(struct verify *verify, const struct instruction_walk *walk,
+                    const struct instruction *one);
 
 void verify_mapped_print(const struct verify_mapped *mapped);
 void verify_mapped_close(struct verify_mapped *mapped);

@@ -11,6 +11,7 @@
 
 #include "common/array.h"
 #include "inspect/verify.h"
+#include "stream/instruction_reader.h"
 
 /* More than ten seconds: as long as the writer waits for a record that is not complete. */
 #define MAPPED_TICKS 1100u
@@ -117,6 +118,52 @@ bool verify_mapped_tick(struct verify *verify)
     return true;
 }
 
+/* ---- touched pages ---- */
+
+/* Whether all of these pages of the object are mapped, and none behind its end. */
+static bool touched_are_mapped(const struct verify_mapped *mapped,
+                               const struct verify_object *object, const uint64_t *runs,
+                               size_t count)
+{
+    const uint64_t page_bytes = mapped->table.page_bytes, last = object->address + object->size - 1;
+    uint64_t page = object->address & ~(page_bytes - 1);
+    for (size_t i = 0; i < count; i++) {
+        page += runs[2 * i] * page_bytes;
+        for (uint64_t k = 0; k < runs[2 * i + 1] && page <= last; k++, page += page_bytes)
+            if (!mapped_has(mapped, page)) return false;
+    }
+    return true;
+}
+
+/* Runs may be those of another object of the size, which began elsewhere in its page. */
+bool verify_touched(struct verify *verify, const struct instruction_walk *walk,
+                    const struct instruction *one)
+{
+    struct verify_mapped *mapped = &verify->mapped;
+    const unsigned does = instruction_does[one->opcode];
+    const uint64_t *runs;
+    if (does != INSTRUCTION_BEGINS && does != INSTRUCTION_RESIZES) return true;
+    const size_t count = instruction_walk_touched(walk, one, &runs);
+    const uint64_t most = (one->size - 1) / mapped->table.page_bytes + 2;
+    uint64_t pages = 0, touched = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (runs[2 * i + 1] > 0) pages += runs[2 * i] + runs[2 * i + 1];
+        touched += runs[2 * i + 1];
+        if (runs[2 * i] > most || runs[2 * i + 1] > most || pages > most)
+            return verify_violated(
+                verify, VERIFY_MAPPINGS, NULL,
+                "touched pages reach behind the end of an object of %" PRIu64 " bytes", one->size);
+    }
+    const struct verify_object *object = &verify->objects[one->object];
+    mapped->touched += count > 0;
+    mapped->touched_pages += touched;
+    /* An object whose ends are not mapped yet waits, and is judged as a whole. */
+    if (count > 0 && object->address != 0 && mapped->has_own && mapped->table.lost == 0 &&
+        mapped_has(mapped, object->address) && mapped_has(mapped, object->address + one->size - 1))
+        mapped->touched_elsewhere += !touched_are_mapped(mapped, object, runs, count);
+    return true;
+}
+
 /* What still waits at the end is counted. */
 void verify_mapped_print(const struct verify_mapped *mapped)
 {
@@ -134,6 +181,9 @@ void verify_mapped_print(const struct verify_mapped *mapped)
     if (mapped->objects > 0)
         printf("; allocations: %" PRIu64 ", where nothing is mapped: %" PRIu64, mapped->objects,
                elsewhere);
+    if (mapped->touched > 0)
+        printf("; large ones with touched pages: %" PRIu64 ", where nothing is mapped: %" PRIu64,
+               mapped->touched, mapped->touched_elsewhere);
     putchar('\n');
 }
 

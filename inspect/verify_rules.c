@@ -294,7 +294,9 @@ bool verify_batch(struct verify *verify, const struct instruction_batch *batch)
     struct instruction_walk walk = instruction_walk_over(batch, batch->count);
     struct instruction one;
     while (instruction_walk_next(&walk, &one))
-        if (!check_instruction(verify, batch, walk.at - 1, &one)) return false;
+        if (!check_instruction(verify, batch, walk.at - 1, &one) ||
+            !verify_touched(verify, &walk, &one))
+            return false;
     return true;
 }
 

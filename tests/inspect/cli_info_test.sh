@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan "$(size 33 34)" # with one that takes long
+plan "$(size 34 35)" # with one that takes long
 
 raw_example() {
     sample raw_example
@@ -107,6 +107,16 @@ everything_is_counted() {
                     j["failed"] == File.readlines("out").grep(/ failed$/).size' ||
                         { echo "# $name"; return 1; }
     done
+}
+
+# Looks at large objects; and, in order, of how many it is known, and what was resident of them.
+touched_pages() {
+    sample raw_touched && exits 0 info --json j raw_touched &&
+        prints '^touched pages  *4 looks at large objects$' &&
+        json j 'j["touched"] == 4 && j["mappings"] == 0 && !j.key?("touched_bytes")' &&
+        "$bin/postprocess" -q raw_touched touched && exits 0 info --json j touched &&
+        prints '^touched pages  *4 large objects, .* of them were resident$' &&
+        json j 'j["touched"] == 4 && j["touched_bytes"] == 8 * 4096'
 }
 
 # What is missing at the end of a stream is not known, and no error.
@@ -404,6 +414,7 @@ fi
 check 'live objects' live_objects
 check 'objects that were freed twice' freed_twice
 check 'frees that were missed' missed_free
+check 'what of large objects was resident, before and behind ordering' touched_pages
 check 'call stacks, before and behind ordering' call_stacks
 check '--json - writes JSON instead of text' json_instead_of_text
 check 'JSON that cannot be written' json_cannot_be_written

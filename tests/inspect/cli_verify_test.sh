@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan 48
+plan 50
 
 # in_order ORDERED - `verify_raw` in this order is fine.
 in_order() {
@@ -84,6 +84,20 @@ unmapped() {
 unmapped_attached() {
     sample verify_unmapped_attached
     exits 0 verify verify_unmapped_attached && prints '; allocations: 3, where nothing is mapped: 1$'
+}
+touched() {
+    sample raw_touched
+    sample verify_touched_raw
+    exits 0 verify raw_touched && prints '; large ones with touched pages: 4, where nothing is mapped: 0$' &&
+        exits 1 verify verify_touched_raw &&
+        prints '^rule 5  violated (mappings): touched pages reach behind the end of an object of 1000000 bytes$'
+}
+# Also in a recording, of an object that has 2 MiB of 3 GiB.
+touched_recorded() {
+    rm -f sparse.raw
+    TCMALLOC_TRACE_ADDRESSES=1 TCMALLOC_TRACE_OUTPUT=sparse.raw \
+        LD_PRELOAD="$build_dir/lib/libtcmalloc_minimal_tracing.so" "$workloads/sparse" 2>err &&
+        exits 0 verify sparse.raw && prints '; large ones with touched pages: 1, where nothing is mapped: 0$'
 }
 missed_free() {
     local one
@@ -223,6 +237,8 @@ check 'rule 4: a tick is missing' violates 4 verify_bad_ticks '2 ticks; the reco
 check 'rule 5: objects in memory that is mapped, a little later, too' mapped
 check 'rule 5: an object where nothing is mapped' unmapped
 check 'rule 5: of an attached process such objects are counted' unmapped_attached
+check 'rule 5: touched pages lie in their object' touched
+check 'rule 5: and in memory that is mapped' touched_recorded
 check 'a violation is told with instruction, lane, record and offset' names_the_place
 check 'an order from a pipe' from_a_pipe
 check 'an order of another recording' other_recording
