@@ -20,7 +20,8 @@ machine=$directory/machine
 
 # What is built with, and what runs there. All that these depend on comes with them.
 build_packages='libc6-dev liblz4-dev libxxhash-dev libjansson-dev libarchive-dev libavro-dev
-    libdw-dev libelf-dev libiberty-dev liblzma-dev zlib1g-dev systemtap-sdt-dev libgtest-dev'
+    libdw-dev libelf-dev libiberty-dev liblzma-dev libmicrohttpd-dev libncurses-dev zlib1g-dev
+    systemtap-sdt-dev libgtest-dev'
 run_packages='bash coreutils dash diffutils dpkg findutils gawk grep gzip libc-bin lz4 mount ncurses-bin
     procps python3 ruby sed sqlite3 tar util-linux'
 
@@ -121,7 +122,9 @@ programs='tests/stream/units_test tests/stream/opaque_units_test tests/tracing/s
     tests/workloads/churn tests/workloads/life tests/workloads/threads tests/workloads/pingpong
     tests/workloads/stacks tests/workloads/shared tests/workloads/family tests/workloads/leave
     tests/workloads/hooks tests/workloads/addresses tests/workloads/cuts tests/workloads/rights
-    tests/workloads/confine tests/workloads/obey tests/tools/make_instructions'
+    tests/workloads/confine tests/workloads/obey tests/workloads/load tests/workloads/fake_python
+    tests/workloads/fake_python_data tests/workloads/fake_python_library.so
+    tests/tools/make_instructions'
 # Not at once: `all` is a make of its own.
 make -s -j"$(nproc)" all
 # shellcheck disable=SC2086 # a list
