@@ -318,12 +318,11 @@ static bool measure_prepare(struct compare *compare, char *why, size_t why_bytes
 /* What the recorded process had besides its allocator. False: no memory. */
 static bool others_find(struct compare *compare)
 {
-    const json_t *const report = compare->null_report;
-    const char *allocator = json_string_value(json_object_get(report, "recorded_allocator"));
-    const char *program = json_string_value(json_object_get(report, "program"));
+    const char *allocator =
+        json_string_value(json_object_get(compare->null_report, "recorded_allocator"));
     if (!others_read(&compare->others, compare->ordered, allocator != NULL ? allocator : ""))
         return false;
-    if (program != NULL) compare->program_has = library_list_of_program(program, &compare->others);
+    compare->program_has = library_list_of_program(&compare->others);
     return true;
 }
 

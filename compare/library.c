@@ -83,11 +83,11 @@ static void library_list_add_needed(struct library_list *list, const char *path)
     close(fd);
 }
 
-char *library_list_of_program(const char *program, const struct others *others)
+char *library_list_of_program(const struct others *others)
 {
     struct library_list list = {.others = others};
     char name[NAME_MAX + 1];
-    library_list_add_needed(&list, program);
+    if (others->files_bytes > 0) library_list_add_needed(&list, others->files);
     for (size_t at = 0; at < list.bytes; at += strlen(name) + 1) {
         const size_t bytes = strcspn(list.names + at, ",");
         memcpy(name, list.names + at, bytes);

@@ -13,6 +13,6 @@ const char *library_build_id(const char *path, char *text, size_t bytes);
 /* Libraries that a program has whatever its allocator is: those that its file is linked with, and
  * those that these are, as far as they were resident and are still there. Their names, with commas
  * between them, from malloc(); NULL: none. */
-char *library_list_of_program(const char *program, const struct others *others);
+char *library_list_of_program(const struct others *others);
 
 #endif

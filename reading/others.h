@@ -18,7 +18,8 @@ struct others {
     double *seconds, *bytes; /* by look, in order; without the recorder's own */
     double *heap;            /* what the allocator had then */
     size_t count;            /* 0: the stream does not say it */
-    char *files;             /* whose pages were resident at the first look: names, each with its end */
+    char *files;             /* whose pages were resident at the first look: names, each with its
+                                end, by address: the first one is the program */
     size_t files_bytes;
 
     /* From here on: others.c only. */

@@ -752,7 +752,7 @@ tells_what_the_program_has() {
 # The C++ library, which tcmalloc needs, is its memory only in a program that has none itself.
 counts_what_an_allocator_brings() {
     echo 'int main(void) { void *volatile kept = __builtin_malloc(1 << 20); return !kept; }' >linked.c
-    ${CC:-cc} linked.c -o linked -Wl,--no-as-needed -lstdc++ && record linked.raw.lz4 ./linked &&
+    ${CC:-cc} linked.c -o linked -Wl,--no-as-needed -lstdc++ && PATH=$PWD:$PATH record linked.raw.lz4 linked &&
         exits 0 compare linked.raw.lz4 -r 1 -a tcmalloc --json f.json &&
         json f.json '$has = j["allocators"][0]["reports"][0]["program_has"].split(",")
             $has.include?("libstdc++.so.6") && $has.include?("libgcc_s.so.1") && !$has.include?("libjansson.so.4")' &&
