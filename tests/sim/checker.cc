@@ -548,6 +548,10 @@ class Checker {
             if (held && kind_traits[r.kind].shape == kFree) registers_[i.object] = 0;
         }
         if (r.begins == 0) return;
+        const auto touched = truth_.touched.find(i.size);
+        if (i.touched !=
+            (touched == truth_.touched.end() ? std::vector<uint64_t>() : touched->second))
+            fail("other touched pages were expected", &i);
         if (options_.opaque != 0) {
             comes_after(static_cast<uint32_t>(&r - truth_.records.data()), i);
             has_bytes(r.begins, r, i);

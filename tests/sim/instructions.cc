@@ -80,6 +80,7 @@ class Decoder {
     uint64_t bytes_ = 0, peak_ = 0;
     uint32_t lane_ = 0, ticks_ = 0;
     Instruction usage_; /* of the next tick */
+    std::vector<uint64_t> touched_;
     uint64_t statistics_[4] = {0, 0, 0, 0};
 
     void header()
@@ -272,6 +273,7 @@ class Decoder {
             address += (coded >> 1) ^ (0 - (coded & 1));
             i.address = address * 8;
         }
+        i.touched.swap(touched_);
         out_.all.push_back(i);
     }
 
@@ -319,10 +321,11 @@ class Decoder {
         static const uint8_t counts[] = {1, 1, 0, 0, 4, 2, 0, 4, 2};
         size_t offset = operands.at();
         if (i.number == kInsTouched) {
-            operands.varint();
-            operands.varint();
+            touched_.push_back(operands.varint());
+            touched_.push_back(operands.varint());
             return;
         }
+        if (!touched_.empty()) fail(offset, "touched pages without a call");
         while (i.count < counts[i.number - kLane])
             i.operands[i.count++] = operands.varint();
         if (usage_.has_usage && i.number != kInsTick) fail(offset, "a usage without a tick");

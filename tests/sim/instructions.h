@@ -40,6 +40,7 @@ struct Instruction {
     bool has_usage = false;              /* of a tick */
     uint64_t usage[4] = {0, 0, 0, 0};
     uint64_t statistics[4] = {0, 0, 0, 0}; /* of a tick; the simulator has no more */
+    std::vector<uint64_t> touched;         /* before a call */
 };
 
 struct Instructions {

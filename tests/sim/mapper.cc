@@ -7,7 +7,8 @@
 namespace {
 
 constexpr uint64_t kHasFailed = 16, kOwn = 32, kFile = 64, kLane = 128;
-constexpr uint64_t kUnmap = 2, kDetach = 8, kBreak = 9, kAreLost = 10, kFound = 11;
+constexpr uint64_t kUnmap = 2, kDetach = 8, kBreak = 9, kAreLost = 10, kFound = 11, kTouched = 12;
+constexpr uint64_t kLargeBytes = 262144; /* 64 pages */
 
 } // namespace
 
@@ -53,15 +54,54 @@ Passed Mapper::residency()
     return one;
 }
 
+/* Which pages of a large object were resident: of another object of its size, which no lane has made, so
+ * that the latest such record counts for all objects of the size. False: there was no large one lately. */
+bool Mapper::touched(uint32_t lane, Passed &one)
+{
+    const std::vector<Record> &records = truth_.records;
+    for (size_t i = records.size(); i > 0 && records.size() - i < 200; i--) {
+        const Record &made = records[i - 1];
+        if (made.begins == 0 || made.size < kLargeBytes) continue;
+        uint64_t resident = 0;
+        for (uint64_t runs = random_.between(1, 3); runs > 0; runs--) {
+            one.runs.insert(one.runs.end(), {random_.below(9), random_.between(1, 9)});
+            resident += one.runs.back();
+        }
+        for (uint64_t number : one.runs)
+            bytes::put_varint(one.name, number);
+        one.numbers = {kTouched + kFile + kLane,
+                       random_.between(1, 3),
+                       0,
+                       made.size,
+                       0,
+                       0,
+                       0,
+                       lane,
+                       (uint64_t{1} << 30) + looks_++,
+                       resident,
+                       0,
+                       0,
+                       one.name.size()};
+        return true;
+    }
+    return false;
+}
+
 void Mapper::step(uint32_t lane, uint64_t calls)
 {
     if (options_.maps == 0 || !random_.one_in(options_.maps)) return;
     if (!begun_) {
         begun_ = true;
-        put({{kFound, 0, 0x20000000, 8192, 3, 0, 0}, "", false, false, 0});
+        Passed found;
+        found.numbers = {kFound, 0, 0x20000000, 8192, 3, 0, 0};
+        put(found);
         flush();
     }
-    put(random_.one_in(10) ? residency() : record(lane, calls));
+    Passed look;
+    if (random_.one_in(4) && touched(lane, look))
+        pending_.push_back(look);
+    else
+        put(random_.one_in(10) ? residency() : record(lane, calls));
     if (random_.one_in(8)) flush();
 }
 
@@ -100,7 +140,10 @@ void Mapper::flush()
     };
     for (Passed &one : pending_) {
         one.window = static_cast<uint32_t>(truth_.ticks.size());
-        truth_.passed.push_back(one);
+        if (one.is_touched())
+            truth_.touched[one.numbers[3]] = one.runs;
+        else
+            truth_.passed.push_back(one);
         if (one.is_residency || random_.one_in(10)) end_chunk();
         if (one.is_residency) {
             writer_.passed(5, one.name, 0);

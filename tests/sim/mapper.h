@@ -28,6 +28,7 @@ class Mapper {
   private:
     Passed record(uint32_t lane, uint64_t calls);
     Passed residency();
+    bool touched(uint32_t lane, Passed &one);
     void put(const Passed &one);
 
     const Options &options_;
@@ -36,6 +37,7 @@ class Mapper {
     Truth &truth_;
     std::vector<Passed> pending_;
     bool begun_ = false;
+    uint64_t looks_ = 0;
 };
 
 #endif

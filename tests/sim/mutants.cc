@@ -349,6 +349,15 @@ bool wrong_status(Subject &s)
     return true;
 }
 
+/* One page more of a large object was resident. */
+bool touched_page(Subject &s)
+{
+    size_t i = s.find([&](size_t at) { return !s.in.all[at].touched.empty(); });
+    if (i == SIZE_MAX) return false;
+    s.in.all[i].touched.back()++;
+    return true;
+}
+
 const struct {
     const char *name;
     bool (*apply)(Subject &);
@@ -371,6 +380,7 @@ const struct {
                {"tick_value", tick_value},
                {"usage_value", usage_value},
                {"statistic_value", statistic_value},
+               {"touched_page", touched_page},
                {"mapping_left_out", mapping_left_out},
                {"mappings_swapped", mappings_swapped},
                {"late_mapping", late_mapping},

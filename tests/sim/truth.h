@@ -7,6 +7,7 @@
 #define TESTS_SIM_TRUTH_H
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -133,7 +134,11 @@ struct Passed {
     std::vector<uint64_t> numbers;
     std::string name;
     bool is_residency = false, is_void = false;
-    uint32_t window = 0; /* of its chunk, or block */
+    std::vector<uint64_t> runs; /* of pages that were touched */
+    uint32_t window = 0;        /* of its chunk, or block */
+
+    /* It says which pages of an object were resident, and is not passed on. */
+    bool is_touched() const { return !is_residency && numbers[0] % 16 == 12; }
 };
 
 struct Truth {
@@ -141,6 +146,8 @@ struct Truth {
     std::vector<Object> objects{1};
     std::vector<Tick> ticks;
     std::vector<Passed> passed; /* in the stream */
+    std::map<uint64_t, std::vector<uint64_t>>
+        touched; /* by size: which pages the latest record in the stream says were resident */
     std::vector<StackNode> nodes;             /* from kFirstNode on */
     std::vector<std::vector<uint32_t>> lanes; /* indexes into records */
     uint32_t windows_in_stream = 0;
