@@ -50,7 +50,7 @@ static const char export_help_text[] =
     "                    name, to name functions; may be given several times; none: nowhere\n"
     "      --frames WHICH\n"
     "                    in folded and pprof, of call stacks with functions that an interpreter\n"
-    "                    runs (Python's): all (without those of the interpreter between them),\n"
+    "                    runs (Python, Ruby): all (without those of the interpreter between),\n"
     "                    interpreted, or native\n"
     "  -j, --json FILE   writes the summary as JSON\n"
     "  -q, --quiet       no summary\n"

@@ -54,7 +54,7 @@ static const char report_help_text[] =
     "                       patterns of call stacks whose objects are known to stay until the end, as\n"
     "                       LeakSanitizer has them; may be given several times; none: shows also what\n"
     "                       libstdc++ and the loader keep\n"
-    "      --frames WHICH   of call stacks with functions that an interpreter runs (Python's): all\n"
+    "      --frames WHICH   of call stacks with functions of an interpreter (Python, Ruby): all\n"
     "                       (without those of the interpreter between them), interpreted, or\n"
     "                       native\n"
     "      --depth N        counts call stacks with the same N innermost functions as one\n"
