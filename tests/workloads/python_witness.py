@@ -18,6 +18,11 @@ import tempfile
 import threading
 import zlib
 
+try:
+    import _xxsubinterpreters as subinterpreters
+except ImportError:  # from 3.13 on
+    subinterpreters = None
+
 calls, notes_path = int(sys.argv[1]), sys.argv[2]
 # With the lock of the interpreter, and without.
 WITH_LOCK, WITHOUT = ctypes.PyDLL(None), ctypes.CDLL(None)
@@ -27,14 +32,15 @@ for library in WITH_LOCK, WITHOUT:
     library.free.argtypes = [ctypes.c_void_p]
 
 stacks, lock = {}, threading.Lock()
-
-
+STACK_OF = '''
 def stack_of(frame):
     found = []
     while frame is not None:
         found.append(f'{frame.f_code.co_qualname}:{frame.f_lineno or 0}')
         frame = frame.f_back
     return found
+'''
+exec(STACK_OF)
 
 
 class Thread:
@@ -80,6 +86,31 @@ def numbers(thread, count):
 def chained(thread):
     yield from numbers(thread, 2)
     yield from (thread.ask() for _ in range(2))
+
+
+def catching(thread):
+    try:
+        yield
+    except ValueError:
+        thread.ask()
+    finally:
+        thread.ask()
+
+
+def waiting(thread, depth):
+    yield from waiting(thread, depth - 1) if depth else catching(thread)
+    thread.ask()
+
+
+def thrown(thread, depth):
+    """Into generators that wait for others: they are passed over, but are there."""
+    for end in lambda waits: waits.throw(ValueError()), lambda waits: waits.close():
+        generator = waiting(thread, depth)
+        next(generator)
+        try:
+            end(generator)
+        except StopIteration:
+            pass
 
 
 class Raises:
@@ -181,11 +212,36 @@ def made(thread, number):
         getattr(module, f'C{number % 11}')().m(thread)
 
 
+# Run in another interpreter, with and without its lock.
+OTHER = STACK_OF + '''
+import ctypes, sys
+
+def ask(depth):
+    if depth:
+        return ask(depth - 1)
+    for library in ctypes.PyDLL(None), ctypes.CDLL(None):
+        library.malloc.restype = ctypes.c_void_p
+        malloc = library.malloc
+        malloc(7010); line = sys._getframe().f_lineno
+        noted.append(';'.join([f'ask:{line}'] + stack_of(sys._getframe(1))))
+
+noted = []
+for depth in range(3):
+    ask(depth)
+file = open(path, 'a')
+for i, stack in enumerate(noted):
+    print('s', 1000000 + i, stack, file=file)
+print('t', 7010, *range(1000000, 1000000 + len(noted)), file=file)
+file.close()
+'''
+
+
 def work(thread):
     round = 0
     while not thread.is_done:
         recursion(thread, 1 + round % 40)
         list(chained(thread))
+        thrown(thread, round % 4)
         caught(thread)
         decorated(thread)
         called_by_c(thread)
@@ -210,3 +266,7 @@ with open(notes_path, 'w') as file:
         print('s', number, key, file=file)
     for thread in threads:
         print('t', thread.size, *thread.noted, file=file)
+if subinterpreters:
+    other = subinterpreters.create(isolated=False)
+    subinterpreters.run_string(other, f'path = {notes_path!r}\n' + OTHER)
+    subinterpreters.destroy(other)

@@ -73,13 +73,14 @@ static inline uint64_t add_to_key(uint64_t key, uint64_t word)
     return key ^ key >> 32;
 }
 
-/* Of the native frames: codes, and where they are. Numbers are of a recording. */
+/* Of the native frames: codes, and where they are. Numbers are of a recording. The places are summed
+ * up, as the processor can mix several at a time. */
 static uint64_t key_of_native(const struct stack_walk *walk)
 {
-    uint64_t key = walk->hash[walk->first] ^ recording.number;
+    uint64_t places = 0;
     for (uint32_t i = walk->first; i < walk->end; i++)
-        key = add_to_key(key, walk->frame[i].at.sp);
-    return key | 1;
+        places += add_to_key(i - walk->first, walk->frame[i].at.sp);
+    return add_to_key(walk->hash[walk->first] ^ recording.number, places) | 1;
 }
 
 /* Where the node of native frames and the functions that have just been found is, if it is known. */

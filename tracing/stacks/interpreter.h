@@ -12,8 +12,8 @@
  * that has the interpreter's lock reads it as it is, once everything has been found in its place
  * by reading copies (unwind_memory.h), if the innermost run's mark is where the innermost native
  * frame of the interpreter's loop has it. Where it is not, a library such as greenlet is just
- * exchanging what is on the stack: then nothing is known of the functions. A thread without the
- * lock reads copies. No address of a function is remembered from one stack to the next: a hash of what
+ * exchanging what is on the stack, or another interpreter runs in the thread: then what the loop has
+ * there is read by copies, if that can be told. A thread without the lock reads copies. No address of a function is remembered from one stack to the next: a hash of what
  * is recorded of it stands for it, read anew each time. So one that dies, and another one in its
  * place, are never confused.
  *

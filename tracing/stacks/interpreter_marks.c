@@ -50,6 +50,12 @@ bool interpreter_place(struct interpreter_walk *walk, uintptr_t mark)
     return i < native->count || !native->has_loop;
 }
 
+uintptr_t interpreter_mark_in_loop(struct interpreter_walk *walk)
+{
+    walk->reader.is_direct = false;
+    return walk->native->frame[walk->native->count - 1].end - atomic_load_relaxed(&marks.below);
+}
+
 /* Whether all of a stack was read, and the mark of its innermost run is in this native frame. */
 static bool interpreter_has_mark(const struct interpreter_stack *stack,
                                  const struct interpreter_native_frame *frame)

@@ -123,18 +123,30 @@ void interpreter_learn_rest(struct unwind_memory *memory, const struct interpret
 /* The mark of the innermost run, before what is there is read. False: it is not in its place. */
 bool interpreter_place(struct interpreter_walk *walk, uintptr_t mark);
 
-/* Adds a function to the run, of which this hash is recorded. */
-static inline enum interpreter_step interpreter_add(struct interpreter_stack *stack, uintptr_t code,
-                                                    int64_t at, uint64_t key)
+/* The mark that the innermost native frame of the loop has, of a language whose mark is in its place
+ * in each such frame. Another mark was not in its place; from now on copies are read. */
+uintptr_t interpreter_mark_in_loop(struct interpreter_walk *walk);
+
+/* Adds a function to the run, of which this hash is recorded. The stack's count and key may be
+ * elsewhere meanwhile. */
+static inline enum interpreter_step interpreter_add_to(struct interpreter_stack *stack,
+                                                       uint32_t *count, uint64_t *key,
+                                                       uintptr_t code, int64_t at, uint64_t its_key)
 {
-    if (stack->count == INTERPRETER_DEPTH_MAX) {
+    if (*count == INTERPRETER_DEPTH_MAX) {
         stack->is_deeper = true;
         return INTERPRETER_CUT;
     }
-    stack->function[stack->count++] =
-        (struct interpreter_function){.code = code, .at = at, .key = key};
-    stack->key = interpreter_mix(stack->key, key);
+    stack->function[(*count)++] =
+        (struct interpreter_function){.code = code, .at = at, .key = its_key};
+    *key = interpreter_mix(*key, its_key);
     return INTERPRETER_ON;
+}
+
+static inline enum interpreter_step interpreter_add(struct interpreter_stack *stack, uintptr_t code,
+                                                    int64_t at, uint64_t key)
+{
+    return interpreter_add_to(stack, &stack->count, &stack->key, code, at, key);
 }
 
 /* Whether there may be another run. */

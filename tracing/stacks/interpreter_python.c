@@ -206,10 +206,10 @@ static inline struct python_frame python_frame_at(const struct python_layout *la
     };
 }
 
-static inline bool python_read_frame(struct python_reader *reader, uintptr_t at,
+static inline bool python_read_frame(struct python_reader *reader,
+                                     const struct python_layout *layout, uintptr_t at,
                                      struct python_frame *frame)
 {
-    const struct python_layout *layout = &python.layout;
     if (!interpreter_is_object(at)) return false;
     if (reader->in.is_direct) {
         *frame = python_frame_at(layout, at);
@@ -241,23 +241,33 @@ static __attribute__((noinline)) bool python_read_code(struct python_walk *walk,
     return true;
 }
 
+/* A run, as far as it has been read. For each version of Python there is a copy of the functions that
+ * read it, in which its layout is a constant and all of this is in registers. */
+struct python_run {
+    const struct python_layout *layout;
+    uintptr_t frame; /* the next one */
+    uintptr_t outer; /* where the next run begins, if this one has a cframe */
+    uint32_t count;  /* of functions in the stack */
+    uint64_t key;    /* of the stack */
+};
+
 /* Adds the function of a frame. One whose first instructions have not been carried out is not there
  * yet for Python, and some such frames never are; but the innermost one may allocate. */
-static inline enum interpreter_step python_add(struct python_walk *walk,
-                                               const struct python_frame *frame)
+static inline __attribute__((always_inline)) enum interpreter_step python_add(
+    struct python_walk *walk, struct python_run *run, const struct python_frame *frame)
 {
-    struct interpreter_stack *stack = walk->stack;
     uint64_t hash;
     uint32_t traceable;
-    if (!(walk->reader.in.is_direct &&
-          python_code_hash_direct(&walk->reader, frame->code, &hash, &traceable)) &&
+    if (!(walk->reader.in.is_direct && python_code_hash_direct(run->layout, walk->reader.code_type,
+                                                               frame->code, &hash, &traceable)) &&
         !python_read_code(walk, frame->code, &hash, &traceable))
         return INTERPRETER_CUT;
     const int64_t at =
-        (int64_t)(frame->instruction - (frame->code + python.layout.code.instructions));
-    if (frame->owner != PYTHON_OF_GENERATOR && at < 2 * (int64_t)traceable && stack->count > 0)
+        (int64_t)(frame->instruction - (frame->code + run->layout->code.instructions));
+    if (frame->owner != PYTHON_OF_GENERATOR && at < 2 * (int64_t)traceable && run->count > 0)
         return INTERPRETER_ON;
-    return interpreter_add(stack, frame->code, at, interpreter_mix(hash, (uint64_t)at));
+    return interpreter_add_to(walk->stack, &run->count, &run->key, frame->code, at,
+                              interpreter_mix(hash, (uint64_t)at));
 }
 
 /* interpreter_place() */
@@ -268,66 +278,134 @@ static bool python_place(struct python_walk *walk, uintptr_t mark)
     return is_there;
 }
 
-/* Of a frame that ends a run on the stack. */
-static bool python_place_frame(struct python_walk *walk, uintptr_t frame)
+/* The innermost cframe where the state has another one. The state may be that of the thread's main
+ * interpreter, while it runs without the lock in another one; or a library has exchanged what is on
+ * the stack, but not the state yet. */
+static uintptr_t python_cframe_in_loop(struct python_walk *walk)
 {
-    return python.layout.cframe_previous ||
+    walk->reader.in.is_direct = false;
+    return interpreter_mark_in_loop(walk->shared);
+}
+
+/* Of a frame that ends a run on the stack. */
+static inline bool python_place_frame(struct python_walk *walk, const struct python_layout *layout,
+                                      uintptr_t frame)
+{
+    return layout->cframe_previous || walk->shared->is_placed ||
            !unwind_memory_is_stack(walk->reader.in.memory, frame) || python_place(walk, frame);
 }
 
 /* One frame, and the one further out. */
-static inline enum interpreter_step python_step(struct python_walk *walk, uintptr_t *at)
+static inline __attribute__((always_inline)) enum interpreter_step python_step(
+    struct python_walk *walk, struct python_run *run)
 {
-    const bool has_entries = python.layout.frame.is_entry;
+    const bool has_entries = run->layout->frame.is_entry;
     struct python_frame frame;
-    if (!python_place_frame(walk, *at)) return INTERPRETER_NOT_THERE;
-    if (!python_read_frame(&walk->reader, *at, &frame)) return INTERPRETER_CUT;
+    if (!python_place_frame(walk, run->layout, run->frame)) return INTERPRETER_NOT_THERE;
+    if (!python_read_frame(&walk->reader, run->layout, run->frame, &frame)) return INTERPRETER_CUT;
     const bool is_function = has_entries || frame.owner != PYTHON_OF_STACK;
-    const enum interpreter_step step = is_function ? python_add(walk, &frame) : INTERPRETER_ON;
+    const enum interpreter_step step = is_function ? python_add(walk, run, &frame) : INTERPRETER_ON;
     if (step != INTERPRETER_ON) return step;
-    *at = frame.previous;
-    return (has_entries ? frame.is_entry : !is_function) ? INTERPRETER_ENDS_RUN : INTERPRETER_ON;
+    run->frame = frame.previous;
+    /* An exception that is thrown into a generator is passed on to the one that it awaits without
+     * running its frame, which then is before that of the caller, and still has its mark. */
+    return (has_entries ? frame.is_entry && frame.previous == run->outer : !is_function)
+               ? INTERPRETER_ENDS_RUN
+               : INTERPRETER_ON;
 }
 
 /* The frames of one run, from `*frame` on; then `*frame` is the next one, and `*last` the outermost
  * of these. */
-static enum interpreter_step python_run(struct python_walk *walk, uintptr_t *frame, uintptr_t *last)
+static inline __attribute__((always_inline)) enum interpreter_step python_run_of(
+    struct python_walk *walk, const struct python_layout *layout, uintptr_t outer, uintptr_t *frame,
+    uintptr_t *last)
 {
+    struct interpreter_stack *stack = walk->stack;
+    struct python_run run = {layout, *frame, outer, stack->count, stack->key};
+    enum interpreter_step step = INTERPRETER_ON;
     /* A chain of frames that go round ends when there is no more room; one of frames that have no
      * function would not. */
-    for (uint32_t i = 0; i < 4 * INTERPRETER_DEPTH_MAX && *frame; i++) {
-        *last = *frame;
-        const enum interpreter_step step = python_step(walk, frame);
-        if (step != INTERPRETER_ON) return step;
+    for (uint32_t i = 0; i < 4 * INTERPRETER_DEPTH_MAX && run.frame && step == INTERPRETER_ON;
+         i++) {
+        *last = run.frame;
+        step = python_step(walk, &run);
     }
-    return *frame ? INTERPRETER_CUT : INTERPRETER_ENDS_RUN;
+    stack->count = run.count;
+    stack->key = run.key;
+    *frame = run.frame;
+    return step == INTERPRETER_ON ? run.frame ? INTERPRETER_CUT : INTERPRETER_ENDS_RUN : step;
+}
+
+static enum interpreter_step python_run(struct python_walk *walk, uintptr_t outer, uintptr_t *frame,
+                                        uintptr_t *last)
+{
+    switch (python.layout.version) {
+    case 0x030b: return python_run_of(walk, &python_layouts[0], outer, frame, last);
+    case 0x030c: return python_run_of(walk, &python_layouts[1], outer, frame, last);
+    default: return python_run_of(walk, &python_layouts[2], outer, frame, last);
+    }
+}
+
+/* Where a run begins: with its cframe (0: there is none), and its innermost frame. */
+struct python_begin {
+    uintptr_t cframe, frame;
+};
+
+/* The next one after that of a cframe. False: it cannot be read. */
+static bool python_next_run(struct python_walk *walk, uintptr_t cframe, struct python_begin *next)
+{
+    const struct python_layout *layout = &python.layout;
+    struct interpreter_reader *reader = &walk->reader.in;
+    *next = (struct python_begin){.cframe = 0};
+    return interpreter_word(reader, cframe + layout->cframe_previous, &next->cframe) &&
+           (!next->cframe ||
+            interpreter_word(reader, next->cframe + layout->cframe_current, &next->frame));
+}
+
+/* The runs of a thread's state, each of which has a cframe. */
+static enum interpreter_step python_runs_of_cframes(struct python_walk *walk, uintptr_t state)
+{
+    const struct python_layout *layout = &python.layout;
+    struct interpreter_reader *reader = &walk->reader.in;
+    struct python_begin run = {.cframe = 0}, next;
+    uintptr_t last;
+    if (!interpreter_word(reader, state + layout->state_frames, &run.cframe))
+        return INTERPRETER_CUT;
+    if (run.cframe && !python_place(walk, run.cframe)) run.cframe = python_cframe_in_loop(walk);
+    if (run.cframe && !interpreter_word(reader, run.cframe + layout->cframe_current, &run.frame))
+        return INTERPRETER_CUT;
+    for (uint32_t i = 0; i < 4 * INTERPRETER_RUNS_MAX && run.cframe; i++) {
+        if (!interpreter_has_room(walk->stack)) return INTERPRETER_CUT;
+        const bool is_read = python_next_run(walk, run.cframe, &next);
+        const enum interpreter_step step =
+            run.frame ? python_run(walk, next.frame, &run.frame, &last) : INTERPRETER_ENDS_RUN;
+        interpreter_end_run(walk->stack, run.cframe);
+        if (step != INTERPRETER_ENDS_RUN) return step;
+        if (!is_read) return INTERPRETER_CUT;
+        run = next;
+    }
+    return run.cframe ? INTERPRETER_CUT : INTERPRETER_ENDS_RUN;
+}
+
+/* The same of 3.13, which has no cframes. */
+static enum interpreter_step python_runs_of_frames(struct python_walk *walk, uintptr_t state)
+{
+    uintptr_t frame, last = 0;
+    if (!interpreter_word(&walk->reader.in, state + python.layout.state_frames, &frame))
+        return INTERPRETER_CUT;
+    for (uint32_t i = 0; i < 4 * INTERPRETER_RUNS_MAX && frame; i++) {
+        if (!interpreter_has_room(walk->stack)) return INTERPRETER_CUT;
+        const enum interpreter_step step = python_run(walk, 0, &frame, &last);
+        interpreter_end_run(walk->stack, last);
+        if (step != INTERPRETER_ENDS_RUN) return step;
+    }
+    return frame ? INTERPRETER_CUT : INTERPRETER_ENDS_RUN;
 }
 
 static enum interpreter_step python_runs(struct python_walk *walk, uintptr_t state)
 {
-    const struct python_layout *layout = &python.layout;
-    struct interpreter_stack *stack = walk->stack;
-    uintptr_t cframe = 0, frame = 0, last = 0;
-    if (!interpreter_word(&walk->reader.in, state + layout->state_frames,
-                          layout->cframe_previous ? &cframe : &frame))
-        return INTERPRETER_CUT;
-    if (!layout->cframe_previous) cframe = frame;
-    for (uint32_t i = 0; i < 4 * INTERPRETER_RUNS_MAX && cframe; i++) {
-        enum interpreter_step step = INTERPRETER_ENDS_RUN;
-        if (!interpreter_has_room(stack)) return INTERPRETER_CUT;
-        if (layout->cframe_previous && !python_place(walk, cframe)) return INTERPRETER_NOT_THERE;
-        if (layout->cframe_previous &&
-            !interpreter_word(&walk->reader.in, cframe + layout->cframe_current, &frame))
-            return INTERPRETER_CUT;
-        if (frame) step = python_run(walk, &frame, &last);
-        interpreter_end_run(stack, layout->cframe_previous ? cframe : last);
-        if (step != INTERPRETER_ENDS_RUN) return step;
-        if (!layout->cframe_previous)
-            cframe = frame;
-        else if (!interpreter_word(&walk->reader.in, cframe + layout->cframe_previous, &cframe))
-            return INTERPRETER_CUT;
-    }
-    return cframe ? INTERPRETER_CUT : INTERPRETER_ENDS_RUN;
+    return python.layout.cframe_previous ? python_runs_of_cframes(walk, state)
+                                         : python_runs_of_frames(walk, state);
 }
 
 static struct python_reader python_reader_of(const struct interpreter_reader *reader)

@@ -86,11 +86,11 @@ static inline uint64_t python_hash(uint64_t of_file, uint64_t of_name, uint64_t 
 }
 
 /* python_code_hash() where all is read as it is and has its hashes. False: it may not be so. */
-static inline bool python_code_hash_direct(const struct python_reader *reader, uintptr_t code,
-                                           uint64_t *hash, uint32_t *first_traceable)
+static inline bool python_code_hash_direct(const struct python_layout *layout, uintptr_t code_type,
+                                           uintptr_t code, uint64_t *hash,
+                                           uint32_t *first_traceable)
 {
-    const struct python_layout *layout = reader->layout;
-    if (!interpreter_is_object(code) || interpreter_at(code, PYTHON_TYPE) != reader->code_type)
+    if (!interpreter_is_object(code) || interpreter_at(code, PYTHON_TYPE) != code_type)
         return false;
     const uintptr_t file = interpreter_at(code, PYTHON_CODE_FILE),
                     name = interpreter_at(code, PYTHON_CODE_NAME),
