@@ -519,6 +519,12 @@ static int keeper_rescue(struct keeper *keeper)
         keeper_take_first_header(keeper);
     const bool written = keeper_write_cut(keeper, output, &totals, &error);
     if (!written) keeper_fail(keeper->options->directory, &error);
+    if (segments->count ==
+        0) { /* its keeper was killed at once: nothing is there, but a spool perhaps */
+        unlinkat(segments->directory, "fifo", 0);
+        rmdir(keeper->options->directory);
+        return PROGRAM_FAILED;
+    }
     if (!keeper_write_older(keeper, written)) return PROGRAM_FAILED;
     keeper_remove_spool(keeper);
     keeper_remove_directory(keeper);

@@ -178,7 +178,7 @@ def sums(pprof)
   types.zip(values.transpose.map(&:sum)).to_h.merge('default' => texts[profile[14][0]])
 end
 
-plan 23
+plan 24
 
 $slow = []
 slow_test 'a condition that becomes true has a trace written' do
@@ -384,6 +384,13 @@ end
 test 'what it starts, and is not recorded, is named' do
   system(bin('malloctape'), 'record', '--keep', '1m', '-o', FILE, '--', 'sh', '-c', 'env true; :', err: 'err')
   raise Failure, File.read('err') unless File.read('err').match?(/not recorded: use --follow$/)
+end
+
+test 'a keeper that had nothing yet leaves nothing' do
+  Dir.mkdir("#{FILE}.keep")
+  File.mkfifo("#{FILE}.keep/fifo")
+  status = system(bin('malloctape-keep'), '--rescue', '-o', FILE, "#{FILE}.keep", err: 'err')
+  raise Failure, File.read('err') if status || !Dir['n.*'].empty? || !File.read('err').include?('no segments')
 end
 
 test 'a keeper that is killed harms nobody, and record says so' do
