@@ -3,6 +3,7 @@
 
 #include "common/atomic.h"
 #include "tracing/recording/recording.h"
+#include "tracing/stacks/unwind_symbol.h"
 
 struct interpreter_range interpreter_range;
 
@@ -39,8 +40,10 @@ static const char *interpreter_look(struct unwind_memory *memory,
                                     const struct unwind_object *object, uint32_t module)
 {
     uint32_t none = INTERPRETER_NONE;
+    struct unwind_object whole = *object;
     if (!atomic_swap_once(&interpreter.state, &none, INTERPRETER_BEGINS)) return NULL;
-    interpreter.language = interpreter_of(memory, object);
+    unwind_symbols_widen(memory, &whole);
+    interpreter.language = interpreter_of(memory, &whole);
     if (interpreter.language == NULL) {
         atomic_store_release(&interpreter.state, INTERPRETER_NONE);
         return NULL;

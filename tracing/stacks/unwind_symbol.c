@@ -5,13 +5,30 @@
 #include <string.h>
 
 /* More entries are none: they are read from memory that may be anything. */
-#define DYNAMIC_MAX 256u
-#define CHAIN_MAX   4096u
-#define NAME_MAX    64u
+#define DYNAMIC_MAX  256u
+#define CHAIN_MAX    4096u
+#define NAME_MAX     64u
+#define SEGMENTS_MAX 64u
 
 _Static_assert(UNWIND_SYMBOL_DATA == STT_OBJECT && UNWIND_SYMBOL_FUNCTION == STT_FUNC &&
                    UNWIND_SYMBOL_OF_THREAD == STT_TLS,
                "as in ELF");
+
+void unwind_symbols_widen(struct unwind_memory *memory, struct unwind_object *object)
+{
+    Elf64_Ehdr header;
+    Elf64_Phdr segment;
+    if (!unwind_read(memory, object, object->start, &header, sizeof header) ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phnum > SEGMENTS_MAX)
+        return;
+    const uintptr_t segments = object->start + header.e_phoff;
+    for (unsigned i = 0; i < header.e_phnum; i++) {
+        if (!unwind_read(memory, object, segments + i * sizeof segment, &segment, sizeof segment))
+            return;
+        const uintptr_t end = object->bias + segment.p_vaddr + segment.p_memsz;
+        if (segment.p_type == PT_LOAD && end > object->end) object->end = end;
+    }
+}
 
 /* glibc has made addresses of the offsets, but where it may not write. */
 static uintptr_t unwind_symbol_place(const struct unwind_object *object, uintptr_t value)

@@ -14,6 +14,10 @@ struct unwind_symbols {
     uintptr_t relocations, relocations_bytes, relative;
 };
 
+/* An object whose segments lie apart, as where pages may have 64 KiB, ends with its code where it was
+ * found: then it also has its data. What lies between may be anything, and is read by copies. */
+void unwind_symbols_widen(struct unwind_memory *memory, struct unwind_object *object);
+
 /* False: it has none that are understood here. */
 bool unwind_symbols_open(struct unwind_memory *memory, const struct unwind_object *object,
                          struct unwind_symbols *symbols);
