@@ -83,7 +83,8 @@ fi
 
 # What runs there. The recordings of trials_test.sh go to the other machine.
 tests='tests/arm64/trials_test.sh tests/arm64/kills_test.sh tests/tracing/ranges_test tests/tracing/sink_test
-    tests/tracing/unwind_test tests/tracing/capture_faults_test.sh tests/postprocess/order_test
+    tests/tracing/unwind_test tests/tracing/capture_faults_test.sh tests/tracing/python_stacks_test.rb
+    tests/postprocess/order_test
     tests/attach/attach_test.sh tests/tracing/follow_test.sh tests/tracing/program_follow_test.sh
     tests/scripts/pipeline_test.sh tests/tracing/shadow_test tests/stream/opaque_units_test
     tests/stream/units_test'
