@@ -247,8 +247,13 @@ void owners_close(struct owners *owners)
     *owners = (struct owners){.is_known = false};
 }
 
+static bool owners_is_better(const struct owners_look *look, const struct owners_look *than)
+{
+    return look->is_brief == than->is_brief ? look->resident > than->resident : than->is_brief;
+}
+
 /* Of the looks near the greatest, those at which most was alive: a heap that does not shrink has as much
- * at the end, when hardly anything is. The first of these that is known in detail, or else the first. */
+ * at the end, when hardly anything is. The greatest of these that are known in detail, or else of all. */
 static void owners_find_peak(struct owners *owners)
 {
     const uint64_t most = owners->looks[owners_greatest(owners)].resident;
@@ -264,7 +269,7 @@ static void owners_find_peak(struct owners *owners)
         if (look->resident < near) continue;
         if (!look->is_brief && owners->details == none) owners->details = i;
         if (look->live_bytes < alive - alive / OWNERS_ALIVE_PART) continue;
-        if (owners->peak == none || (owners->looks[owners->peak].is_brief && !look->is_brief))
+        if (owners->peak == none || owners_is_better(look, &owners->looks[owners->peak]))
             owners->peak = i;
     }
     if (owners->details == none || !owners->looks[owners->peak].is_brief)
