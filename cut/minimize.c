@@ -66,29 +66,32 @@ static bool minimize_shows(struct small_search *search)
 }
 
 /* Goes on from what an earlier run has left, if that still shows it. */
-static void minimize_go_on(struct small_search *search, const struct minimize_options *options)
+static bool minimize_go_on(struct small_search *search, const struct minimize_options *options)
 {
     struct small_trace earlier, whole = *search->trace;
-    if (!minimize_read_earlier(options, search->calls, &earlier)) return;
+    if (!minimize_read_earlier(options, search->calls, &earlier)) return false;
     *search->trace = earlier;
     if (minimize_shows(search)) {
         if (!options->quiet)
             printable_say(stderr, "goes on from %s, of %" PRIu64 " calls", options->output,
                           small_trace_calls(&earlier));
         small_trace_free(&whole);
-        return;
+        return true;
     }
     *search->trace = whole;
     small_trace_free(&earlier);
+    return false;
 }
 
 static int minimize_search(struct small_search *search, const struct minimize_options *options)
 {
-    minimize_go_on(search, options);
-    if (search->accepted == 0 && !minimize_shows(search))
+    if (!minimize_go_on(search, options) && !minimize_shows(search))
         return process_interrupted()
                    ? PROGRAM_FAILED
                    : cli_fail(&cli_cut, "%s: the trace itself does not show it", options->trace);
+    small_search_begin(search);
+    if (small_search_needs_no_call(search))
+        return cli_fail(&cli_cut, "%s: a trace without any call shows it, too", options->trace);
     if (!small_search_run(search))
         return cli_fail(&cli_cut, "%s: %s", options->output, search->why);
     if (!options->quiet)

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@ static uint64_t small_now_ns(void)
 static bool small_stops(const struct small_search *search)
 {
     return search->failed || process_interrupted() ||
-           (search->limit_s > 0 &&
+           (search->limit_s > 0 && search->began_ns > 0 &&
             small_now_ns() - search->began_ns > search->limit_s * UINT64_C(1000000000));
 }
 
@@ -44,9 +45,29 @@ static pid_t small_start(struct small_search *search, const struct small_change 
     snprintf(name, sizeof name, "candidate-%u", number);
     process_directory_path(search->directory, name, path, sizeof path);
     const pid_t child = fork();
+    if (child > 0) setpgid(child, child);
     if (child != 0) return child;
+    setpgid(0, 0);
     if (!small_trace_write(search->trace, changes, count, "", path, why, sizeof why)) _exit(2);
     judge_run(search->judge, path);
+}
+
+/* Waits for a candidate's process: whether it shows it. If the search is to stop, the process is ended,
+ * with all that it has started. */
+static bool small_wait(const struct small_search *search, pid_t child)
+{
+    const struct timespec look = {.tv_nsec = 100000000};
+    sigset_t ends, before;
+    int status = -1;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &ends, &before);
+    while (child > 0 && waitpid(child, &status, WNOHANG) == 0) {
+        if (small_stops(search)) kill(-child, SIGKILL);
+        sigtimedwait(&ends, NULL, &look);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 /* Whether each of `count` candidates, of one change each, shows it. */
@@ -56,29 +77,35 @@ static void small_judge(struct small_search *search, const struct small_change *
     pid_t children[SMALL_AT_A_TIME_MAX];
     for (size_t i = 0; i < count; i++)
         children[i] = small_start(search, &candidates[i], 1, (unsigned)i);
-    for (size_t i = 0; i < count; i++) {
-        int status = -1;
-        while (children[i] > 0 && waitpid(children[i], &status, 0) < 0 && errno == EINTR)
-            continue;
-        shows[i] = children[i] > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    }
+    for (size_t i = 0; i < count; i++)
+        shows[i] = small_wait(search, children[i]);
     search->judged += count;
 }
 
 static bool small_judge_all(struct small_search *search, const struct small_change *changes,
                             size_t count)
 {
-    int status = -1;
-    const pid_t child = small_start(search, changes, count, SMALL_AT_A_TIME_MAX);
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
-        continue;
     search->judged++;
-    return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return small_wait(search, small_start(search, changes, count, SMALL_AT_A_TIME_MAX));
+}
+
+void small_search_begin(struct small_search *search)
+{
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    search->processors = processors < 1                           ? 1
+                         : processors > (long)SMALL_AT_A_TIME_MAX ? SMALL_AT_A_TIME_MAX
+                                                                  : (unsigned)processors;
+    search->began_ns = search->written_ns = small_now_ns();
 }
 
 bool small_search_shows(struct small_search *search)
 {
     return small_judge_all(search, NULL, 0);
+}
+
+bool small_search_needs_no_call(struct small_search *search)
+{
+    return small_judge_all(search, &(struct small_change){.what = SMALL_END}, 1);
 }
 
 /* ---- accepting ---- */
@@ -110,7 +137,6 @@ static void small_accept(struct small_search *search, const struct small_change 
         error_explain(search->why, sizeof search->why, "no memory");
         return;
     }
-    search->accepted++;
     if (!search->quiet && isatty(STDERR_FILENO))
         fprintf(stderr, "\r%" PRIu64 " calls, %" PRIu64 " candidates ", search->trace->count,
                 search->judged);
@@ -453,11 +479,6 @@ static bool small_round(struct small_search *search)
 
 bool small_search_run(struct small_search *search)
 {
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    search->processors = processors < 1                           ? 1
-                         : processors > (long)SMALL_AT_A_TIME_MAX ? SMALL_AT_A_TIME_MAX
-                                                                  : (unsigned)processors;
-    search->began_ns = search->written_ns = small_now_ns();
     while (!small_stops(search) && small_round(search))
         continue;
     if (!small_stops(search)) small_sizes(search);

@@ -23,7 +23,7 @@ struct small_search {
     bool quiet;
 
     /* From here on: small_search.c only. */
-    uint64_t judged, accepted;
+    uint64_t judged;
     uint64_t began_ns, written_ns;
     unsigned processors;
     bool parted; /* what was accepted last could not be together with others that show it */
@@ -33,6 +33,12 @@ struct small_search {
 
 /* Whether the trace shows it. */
 bool small_search_shows(struct small_search *search);
+
+/* The search, whose time is limited, begins: the trace shows it. */
+void small_search_begin(struct small_search *search);
+
+/* Whether a trace without any call shows it, too. */
+bool small_search_needs_no_call(struct small_search *search);
 
 /* Searches, until nothing gets smaller, time is over or a signal comes, and writes the result. False:
  * search->why. */

@@ -20,7 +20,7 @@ def shows(first, second) = "#{MALLOCTAPE} dump --only-calls %s | sed -n '/^#{fir
 
 def json_of(path) = JSON.parse(output_of({}, MALLOCTAPE, 'info', '--json', '-', path))
 
-plan 15
+plan 17
 
 Dir.mktmpdir('malloctape-minimize') do |directory|
   Dir.chdir(directory)
@@ -44,6 +44,14 @@ Dir.mktmpdir('malloctape-minimize') do |directory|
 
   _, errors, status = cut('whole', 'less', '--minimize', 'rss glibc glibc 0.5', '--time', '1')
   report status.success? && calls_of('less').size < calls_of('whole').size, 'a predicate that is built in', [errors]
+
+  _, none, failed = cut('whole', 'empty', '--minimize', ': %s')
+  report failed.exitstatus == 1 && none.include?('without any call') && !File.exist?('empty'), 'what needs no call is refused', [none]
+
+  began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  _, errors, status = cut('whole', 'hung', '--time', '1', '--minimize', 'test -e judged && { exec sleep 50; }; touch judged; : %s')
+  report status.success? && Process.clock_gettime(Process::CLOCK_MONOTONIC) - began < 30 && calls_of('hung').size == calls_of('whole').size,
+         'candidates that hang when time is over are ended', [errors]
 
   # An allocator that loses a page after three sizes in a row; the trace has thousands of objects.
   output_of({}, *%w[cc -O1 -shared -fPIC -fno-builtin -o faulty.so], "#{__dir__}/faulty.c")
