@@ -53,24 +53,25 @@ TEST(Token, IsComparedAsAWhole)
 
 double Nanoseconds(const std::string &given, const std::string &token)
 {
-    double least = 1e9;
-    for (int run = 0; run < 9; run++) {
-        const auto start = std::chrono::steady_clock::now();
-        for (int i = 0; i < 2000; i++)
-            EXPECT_FALSE(token_is(given.c_str(), token.c_str()));
-        const std::chrono::duration<double, std::nano> took =
-            std::chrono::steady_clock::now() - start;
-        least = std::min(least, took.count());
-    }
-    return least;
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 200; i++)
+        EXPECT_FALSE(token_is(given.c_str(), token.c_str()));
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
+    return took.count();
 }
 
-// Otherwise the token can be found byte by byte.
+// Otherwise the token can be found byte by byte. The least of many short runs, in turn: a processor that
+// others use is slow for longer than one.
 TEST(Token, TheTimeDoesNotSayWhereItIsWrong)
 {
     const std::string token(250, 'x');
     const std::string early = "y" + token.substr(1), late = token.substr(1) + "y";
-    EXPECT_LT(Nanoseconds(late, token), 1.5 * Nanoseconds(early, token));
+    double least_early = 1e9, least_late = 1e9;
+    for (int run = 0; run < 100; run++) {
+        least_early = std::min(least_early, Nanoseconds(early, token));
+        least_late = std::min(least_late, Nanoseconds(late, token));
+    }
+    EXPECT_LT(least_late, 1.5 * least_early);
 }
 
 } // namespace
