@@ -140,7 +140,7 @@ bool by_code_is_sampled(const struct by_code *code, const struct by_code_number 
 
 /* ---- what may leak ---- */
 
-enum { LEAK_OBJECTS_LEAST = 16, LEAK_PART = 16 };
+enum { LEAK_OBJECTS_LEAST = 16 };
 
 static bool has_name(const struct by_code *code, uint32_t row)
 {
@@ -148,22 +148,11 @@ static bool has_name(const struct by_code *code, uint32_t row)
     return frame->code != 0 || frame->function != 0;
 }
 
-static uint64_t all_alive(const struct by_code *code, uint32_t row)
-{
-    const uint64_t *quarters = code->ages[row].quarters;
-    return quarters[0] + quarters[1] + quarters[2] + quarters[3];
-}
-
-/* Whether its live objects were made in all quarters of the calls, at least 1 / LEAK_PART in each:
- * what is kept from the beginning, or only for a time, was not. */
 static bool may_leak(const struct by_code *code, uint32_t row)
 {
-    const uint64_t *quarters = code->ages[row].quarters;
-    const uint64_t all = all_alive(code, row);
-    bool grows = code->suppressed[row] == 0 && all >= LEAK_OBJECTS_LEAST && has_name(code, row);
-    for (unsigned i = 0; i < 4; i++)
-        grows = grows && quarters[i] * LEAK_PART >= all;
-    return grows;
+    const struct stack_ages *ages = &code->ages[row];
+    return code->suppressed[row] == 0 && stack_ages_all(ages) >= LEAK_OBJECTS_LEAST &&
+           has_name(code, row) && stack_ages_are_spread(ages);
 }
 
 unsigned by_code_leaks(const struct by_code *code, uint32_t *rows, unsigned most)
@@ -181,11 +170,18 @@ unsigned by_code_leaks(const struct by_code *code, uint32_t *rows, unsigned most
 unsigned by_code_leaks_need(const struct by_code *code)
 {
     uint64_t most = 0;
-    for (uint32_t i = 0; i < code->groups.count; i++)
-        if (code->suppressed[i] == 0 && has_name(code, i) && all_alive(code, i) > most)
-            most = all_alive(code, i);
+    for (uint32_t i = 0; i < code->groups.count; i++) {
+        const uint64_t all = stack_ages_all(&code->ages[i]);
+        if (code->suppressed[i] == 0 && has_name(code, i) && all > most) most = all;
+    }
     const bool is_few = most > 0 && most < LEAK_OBJECTS_LEAST;
     return is_few && stack_tally_is_sampled(&code->tally) ? LEAK_OBJECTS_LEAST : 0;
+}
+
+const char *by_code_leaks_when(const struct by_code *code)
+{
+    return code->tally.ages_by_time ? "quarter of the time since recording began"
+                                    : "quarter of the calls";
 }
 
 double by_code_leaks_of(const struct by_code *code, uint32_t row)

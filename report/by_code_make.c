@@ -38,11 +38,12 @@ static bool find_oldest(struct by_code *code)
     const bool good = code->oldest != NULL && code->ages != NULL;
     for (uint32_t stack = 0; good && stack < tally->stacks_count; stack++) {
         const uint32_t row = code_groups_itself(&code->groups, stack);
-        const uint64_t oldest = tally->oldest[stack];
-        if (row == CODE_GROUP_NONE || oldest == 0) continue;
+        const uint64_t *quarters = tally->ages[stack].quarters, oldest = tally->oldest[stack];
+        if (row == CODE_GROUP_NONE || stack_ages_all(&tally->ages[stack]) == 0) continue;
+        const bool is_first = stack_ages_all(&code->ages[row]) == 0;
+        if (is_first || oldest < code->oldest[row]) code->oldest[row] = oldest;
         for (unsigned i = 0; i < 4; i++)
-            code->ages[row].quarters[i] += tally->ages[stack].quarters[i];
-        if (code->oldest[row] == 0 || oldest < code->oldest[row]) code->oldest[row] = oldest;
+            code->ages[row].quarters[i] += quarters[i];
     }
     return good;
 }

@@ -65,6 +65,8 @@ static void by_code_print_row(const struct by_code *code, const struct by_code_n
     by_code_print_place(code, row, number, to);
     if (number->measure == STACK_AT_END && code->oldest[row] != 0)
         fprintf(to, ", since call %s", words_count(code->oldest[row]));
+    else if (number->measure == STACK_AT_END && stack_ages_all(&code->ages[row]) > 0)
+        fputs(", since before call 1", to); /* of a base */
     print_freer(code, number, row, to);
     fputc('\n', to);
     if (by == CODE_BY_STACK) print_callers(code, row, to);

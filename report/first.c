@@ -133,24 +133,56 @@ static void say_part(const struct parts *parts, uint64_t bytes, const char *what
 
 /* ---- what may leak ---- */
 
-static bool is_suspect(const struct tally *tally, const struct size_entry *one)
+/* Of the live objects of a size. */
+struct suspect_lives {
+    uint64_t since;         /* made by a call, not in a base */
+    struct stack_ages ages; /* by the time since recording began */
+};
+
+/* By entry; NULL: no memory. */
+static struct suspect_lives *suspects_look(const struct tally *tally)
 {
-    enum { OBJECTS_LEAST = 16 };
-    return one->live.objects >= OBJECTS_LEAST &&
-           one->live.objects >= one->count - one->count / 10 &&
-           one->latest_call > tally->calls - tally->calls / 4;
+    struct suspect_lives *lives = calloc(tally->sizes.count + 1, sizeof *lives);
+    for (uint64_t i = 0; lives != NULL && i < tally->live; i++) {
+        const struct tally_object *object = &tally->objects[i];
+        struct suspect_lives *one = &lives[object->entry];
+        one->since += object->call > 0;
+        one->ages.quarters[stack_ages_quarter(object->ms, tally->ms)]++;
+    }
+    return lives;
 }
 
-/* Finds the sizes of which nine in ten objects are alive at the end, and of which some are made in
- * the last quarter of the calls; those with most live bytes first. */
+static bool is_suspect(const struct tally *tally, const struct size_entry *one,
+                       const struct suspect_lives *lives)
+{
+    enum { OBJECTS_LEAST = 16 };
+    return one->live.objects >= OBJECTS_LEAST && lives->since >= one->count - one->count / 10 &&
+           one->latest_call > tally->calls - tally->calls / 4 &&
+           (tally->base_live == 0 || stack_ages_are_spread(&lives->ages));
+}
+
+/* With those of a base, not less than are alive. */
+static uint64_t suspect_made(const struct size_entry *one)
+{
+    return one->count > one->live.objects ? one->count : one->live.objects;
+}
+
+/* Finds the sizes of which nine in ten objects that were made are alive at the end, and of which some
+ * are made in the last quarter of the calls, and with a base in each of the time; those with most live
+ * bytes first. */
 static unsigned suspects_find(const struct report_trace *trace, uint32_t suspects[SUSPECTS_MAX])
 {
-    const struct sizes *sizes = &trace->tally.sizes;
+    const struct tally *tally = &trace->tally;
+    const struct sizes *sizes = &tally->sizes;
     uint64_t *bytes = calloc(sizes->count + 1, sizeof *bytes);
-    if (bytes == NULL) return 0;
-    for (uint32_t i = 0; i < sizes->count; i++)
-        if (is_suspect(&trace->tally, &sizes->entries[i])) bytes[i] = sizes->entries[i].live.bytes;
-    const unsigned found = report_top(bytes, sizes->count, sizeof *bytes, suspects, SUSPECTS_MAX);
+    struct suspect_lives *lives = suspects_look(tally);
+    unsigned found = 0;
+    for (uint32_t i = 0; bytes != NULL && lives != NULL && i < sizes->count; i++)
+        if (is_suspect(tally, &sizes->entries[i], &lives[i]))
+            bytes[i] = sizes->entries[i].live.bytes;
+    if (bytes != NULL && lives != NULL)
+        found = report_top(bytes, sizes->count, sizeof *bytes, suspects, SUSPECTS_MAX);
+    free(lives);
     free(bytes);
     return found;
 }
@@ -168,7 +200,7 @@ static void print_leaking_code(const struct by_code *code, FILE *to)
                 words_count((uint64_t)llround(by_code_leaks_of(code, rows[i]))),
                 words_name(by_code_name(code, rows[i])));
         by_code_print_place(code, rows[i], &by_code_numbers[BY_CODE_END], to);
-        fputs(", more in each quarter of the calls\n", to);
+        fprintf(to, ", more in each %s\n", by_code_leaks_when(code));
     }
     const unsigned needed = count == 0 ? by_code_leaks_need(code) : 0;
     if (needed > 0)
@@ -187,7 +219,7 @@ static void print_suspects(const struct report_trace *trace, FILE *to)
         fprintf(to, "%-*s %s of %s, %s of %s made are never freed\n", WIDTH,
                 i == 0 ? "may leak" : "", words_bytes(one->live.bytes),
                 words_sizes(one->size, sizes_highest(sizes, suspects[i])),
-                words_count(one->live.objects), words_count(one->count));
+                words_count(one->live.objects), words_count(suspect_made(one)));
     }
     if (count > SUSPECTS_SHOWN)
         fprintf(to, "%*s and %u more sizes\n", WIDTH, "", count - SUSPECTS_SHOWN);
@@ -218,8 +250,9 @@ static void say_leaking_code(const struct by_code *code, FILE *to)
     const unsigned count = by_code_leaks(code, rows, SUSPECTS_SHOWN);
     for (unsigned i = 0; i < count; i++) {
         const struct stack_sums *self = &code->self[rows[i]];
-        fprintf(to, "%s%s (%s in %s objects)",
-                i == 0 ? "May leak, as more is alive in each quarter of the calls: " : ", ",
+        if (i == 0)
+            fprintf(to, "May leak, as more is alive in each %s: ", by_code_leaks_when(code));
+        fprintf(to, "%s%s (%s in %s objects)", i == 0 ? "" : ", ",
                 words_name(by_code_name(code, rows[i])),
                 words_bytes((uint64_t)llround(self->bytes[STACK_AT_END].value)),
                 words_count((uint64_t)llround(self->objects[STACK_AT_END].value)));

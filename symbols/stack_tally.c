@@ -10,6 +10,7 @@
 #include "stream/metadata.h"
 
 enum { SLOTS_LEAST = 4096 };
+#define STACK_TIME_NS (UINT64_C(1) << 22)
 /* How many calls of its thread lie at most between the free of a container's memory and the one
  * that made larger memory, this one included: what it copies may ask for memory, too. */
 enum { GROWTH_CALLS = 4 };
@@ -24,6 +25,7 @@ struct stack_object {
     uint64_t size;
     uint64_t call : 48, lane : 16;
     uint32_t cell;
+    uint32_t time;
 };
 
 /* The latest calls of a lane, as far as they made an object. */
@@ -217,7 +219,7 @@ static void object_enters(struct stack_tally *tally, struct stack_object *object
     stack_times_use(&tally->times, cell, at);
     cell_add(cell, STACK_MADE, size);
     live_begin(&cell->live, tally->epoch, size);
-    *object = (struct stack_object){size, tally->calls, tally->lane, at};
+    *object = (struct stack_object){size, tally->calls, tally->lane, at, tally->time};
     tally->live_bytes += size;
     if (tally->live_bytes <= tally->peak_bytes) return;
     tally->peak_bytes = tally->live_bytes;
@@ -330,6 +332,7 @@ static bool forget_base(struct stack_tally *tally)
     for (size_t i = 0; i < tally->pair_slots_count; i++)
         tally->pair_slots[i] = 0;
     tally->pairs_count = 0;
+    tally->ages_by_time = true;
     tally->peak_bytes = tally->live_bytes;
     tally->epoch++;
     return stack_times_base(&tally->times, &tally->cells);
@@ -347,8 +350,11 @@ static uint32_t greatest_node(const struct instruction_batch *batch, size_t coun
 /* What is no call. False: no memory. */
 static bool note_other(struct stack_tally *tally, unsigned number, const uint64_t *operands)
 {
-    if (number == INSTRUCTION_TICK)
-        return stack_times_tick(&tally->times, &tally->cells, operands[0], tally->calls);
+    if (number == INSTRUCTION_TICK) {
+        const bool good = stack_times_tick(&tally->times, &tally->cells, operands[0], tally->calls);
+        tally->time = (uint32_t)(tally->times.ns / STACK_TIME_NS);
+        return good;
+    }
     return number != INSTRUCTION_LANE || stack_tally_follow_lane(tally, (uint32_t)operands[0]);
 }
 
@@ -407,6 +413,13 @@ uint32_t stack_tally_node(const struct stack_tally *tally, uint64_t index)
 
 /* ---- the end ---- */
 
+/* The quarter in which it was made. Of a base, without a clock: the first one. */
+static unsigned quarter_of(const struct stack_tally *tally, const struct stack_object *object)
+{
+    if (tally->ages_by_time) return stack_ages_quarter(object->time, tally->time);
+    return object->call > 0 ? stack_ages_quarter(object->call - 1, tally->calls - 1) : 0;
+}
+
 /* How old live objects are. Cells have numbers of stacks. */
 static void note_ages(struct stack_tally *tally)
 {
@@ -414,14 +427,15 @@ static void note_ages(struct stack_tally *tally)
         const struct stack_object *object = &tally->objects[i];
         const uint32_t stack = tally->cells.at[object->cell].stack;
         uint64_t *oldest = &tally->oldest[stack];
-        if (*oldest == 0 || object->call < *oldest) *oldest = object->call;
-        /* Of a base, call 0: before the first quarter. */
-        tally->ages[stack].quarters[object->call > 0 ? 4 * (object->call - 1) / tally->calls : 0]++;
+        struct stack_ages *ages = &tally->ages[stack];
+        if (stack_ages_all(ages) == 0 || object->call < *oldest) *oldest = object->call;
+        ages->quarters[quarter_of(tally, object)]++;
     }
 }
 
 bool stack_tally_end(struct stack_tally *tally)
 {
+    if (tally->time < 4) tally->ages_by_time = false;
     tally->stacks_count = stack_cells_number(&tally->cells, &tally->stacks);
     tally->oldest = calloc(tally->stacks_count + 1, sizeof *tally->oldest);
     tally->ages = calloc(tally->stacks_count + 1, sizeof *tally->ages);

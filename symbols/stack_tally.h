@@ -32,10 +32,35 @@ extern "C" {
 /* An object is short-lived if it ends at most this many calls after the one that made it. */
 enum { STACK_SHORT_CALLS = 100 };
 
-/* Objects by the quarter of all calls in which they were made. */
+/* Objects by the quarter in which they were made: of all calls, or, if a base tells of some that were
+ * made before, of the time since recording began (`ages_by_time`). */
 struct stack_ages {
     uint64_t quarters[4];
 };
+
+enum { STACK_AGES_PART = 16 };
+
+static inline unsigned stack_ages_quarter(uint64_t at, uint64_t end)
+{
+    const uint64_t quarter = at * 4 / (end + 1);
+    return quarter < 4 ? (unsigned)quarter : 3;
+}
+
+static inline uint64_t stack_ages_all(const struct stack_ages *ages)
+{
+    return ages->quarters[0] + ages->quarters[1] + ages->quarters[2] + ages->quarters[3];
+}
+
+/* Whether each quarter made at least one in STACK_AGES_PART: objects that are kept from the beginning, or
+ * only for a time, were not made so. Where nothing grows, those that live for m on average are not in 3 m
+ * and more. */
+static inline bool stack_ages_are_spread(const struct stack_ages *ages)
+{
+    bool are_spread = true;
+    for (unsigned i = 0; i < 4; i++)
+        are_spread = are_spread && ages->quarters[i] * STACK_AGES_PART >= stack_ages_all(ages);
+    return are_spread;
+}
 
 /* Objects that one stack made and another one freed. Both are nodes, after stack_tally_end()
  * indices of `stacks`. */
@@ -58,7 +83,9 @@ struct stack_tally {
     struct stack_times times;
     uint32_t *stacks; /* after stack_tally_end(): the nodes, ascending; the first is 0: no stack */
     struct stack_ages *ages; /* likewise: of the live objects */
-    uint64_t *oldest; /* by index of `stacks`: the call that made the oldest live object; 0: none */
+    bool ages_by_time;
+    uint64_t *oldest; /* by index of `stacks`: the call that made the oldest live object; 0: none, or one
+                         of a base */
     size_t stacks_count;
     bool with_frees;  /* count stacks of frees */
     bool copies_grow; /* count what grows without realloc; stack_tally_open() sets both */
@@ -74,6 +101,7 @@ struct stack_tally {
     uint64_t live, capacity; /* `live` may be read by anybody */
     uint64_t calls, live_bytes, peak_bytes, epoch;
     uint32_t lane;
+    uint32_t time; /* at the latest tick, in STACK_TIME_NS: half a year */
     struct stack_latest *latest; /* by lane */
     uint64_t *latest_at;         /* by node: the call that made the latest object there */
     size_t latest_room;

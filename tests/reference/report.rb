@@ -144,6 +144,7 @@ class Count
   def end_base
     @lanes.each_value { |lane| lane.delete_if { |key,| !%i[threads thread].include?(key) } }
     @live.each_value { |object| object.call = object.bytes_before = object.chain = 0 }
+    @has_base = @live.any?
     @begin_ns = @ns
     begin_counts(@lanes)
   end
@@ -386,12 +387,19 @@ class Count
     } }
   end
 
+  # Some were made in each quarter of the time.
+  def grows?(objects)
+    counts = objects.map { |object| object.ms * 4 / (ms + 1) }.tally
+    (0..3).all? { |quarter| counts.fetch(quarter, 0) * 16 >= objects.size }
+  end
+
   def put_first
     live = @live.values.group_by(&:size)
     rows = @made.group_by(&:size).map do |size, all|
       left = live.fetch(size, [])
-      next if left.size < 16 || left.size < all.size - (all.size / 10) ||
-              all.map(&:call).max <= @call - (@call / 4)
+      since = left.count { |object| object.call.positive? }
+      next if left.size < 16 || since < all.size - (all.size / 10) ||
+              all.map(&:call).max <= @call - (@call / 4) || (@has_base && !grows?(left))
 
       [size, size, all.size, left.size, sum(left)]
     end

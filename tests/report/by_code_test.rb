@@ -149,7 +149,7 @@ LIVES = %w[made bytes end_bytes end_objects short_lived ended_1000 ended_10000 e
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 70
+  plan 71
 
   script = random_script(4000)
   script.write('t.p')
@@ -434,6 +434,25 @@ Dir.mktmpdir do |directory|
                       'end_objects' => [1000], 'end_bytes' => [160_000] } &&
          text.index('functions, alive at the end') < text.index('functions, by bytes'),
          'JSON says so, too, and the tables begin with what is alive', [leaking.to_s]
+  # Of a part, the ages of what was alive before are known. Sessions that live for a sixth of the time
+  # are made in each quarter of its calls, and most of the leak before it.
+  served = StackScript.new
+  6000.times do |i|
+    served.allocate(i, 160, [function('sessions', 7), function('main')])
+    served.free(i - 1000) if i >= 1000
+    served.allocate(-1 - i, 64, [function('forgets', 5), function('main')]) if (i % 10).zero?
+    served.tick if i % 60 == 59
+  end
+  served.write('served.p')
+  output_of({}, MALLOCTAPE, 'cut', '-q', '--from', '11000calls', 'served.p', '-o', 'served.part.p')
+  text = output_of({}, MALLOCTAPE, 'report', 'served.part.p')
+  reported('served.part.p')
+  sizes = JSON.parse(File.read('report.json'))['first']['may_leak']
+  report text.scan(/^may leak .*\n(?: {16}.* quarter.*\n)*/) ==
+         ["may leak        37.5 KiB in 600 of 600 objects of forgets  forgets.c:5, more in each quarter of " \
+          "the time since recording began\n"] &&
+         text.match?(/end  .*\n.* sessions  sessions.c:7, since before call 1$/) && sizes['size'] == [64],
+         'with a base, what may leak was made in all of the time, not what lives for long', [text.lines.first(20).join]
   firsts = %w[line stack].map do |by|
     output_of({}, MALLOCTAPE, 'report', 'leaks.p', '--by', by)[/^.* to look at first\n  .*/].to_s.split("\n")
   end
