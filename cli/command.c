@@ -31,7 +31,7 @@ int cli_usage_error(const struct cli_command *command, const char *message, ...)
 
 int cli_data_error(const struct cli_command *command, const char *file, const struct error *error)
 {
-    error_print(stderr, full_name(command), file, error);
+    if (error_is_set(error)) error_print(stderr, full_name(command), file, error);
     return PROGRAM_FAILED;
 }
 

@@ -554,6 +554,8 @@ static int export_run(int count, char **words)
         status = export_trace(&state, &ordered, options.output, &error);
         int ordering = ordered_close(&ordered, status != PROGRAM_FAILED);
         if (status != PROGRAM_FAILED && ordering != PROGRAM_OK) status = ordering;
+    } else {
+        status = PROGRAM_FAILED;
     }
     if (error_is_set(&error)) status = cli_data_error(&cli_export, options.trace, &error);
     if (status != PROGRAM_FAILED && !options.quiet) export_print_summary(&state);

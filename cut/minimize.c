@@ -23,12 +23,14 @@ static void minimize_forget_own(char *metadata)
     memmove(at, at + bytes + (at[bytes] == '\n'), strlen(at + bytes + (at[bytes] == '\n')) + 1);
 }
 
+/* False: see `why`; it is empty if it has been said. */
 static bool minimize_read(const char *path, struct small_trace *trace, char *why, size_t why_bytes)
 {
     struct ordered ordered;
     struct error error = {0};
     if (!ordered_open(&ordered, path, cli_cut.name, &error)) {
-        error_text(&error, why, why_bytes);
+        *why = '\0';
+        if (error_is_set(&error)) error_text(&error, why, why_bytes);
         return false;
     }
     const bool good = small_trace_read(trace, ordered.input, why, why_bytes);
@@ -124,7 +126,8 @@ int minimize_run(const struct minimize_options *options)
                                       .quiet = options->quiet};
         status = minimize_search(&search, options);
     } else {
-        status = cli_fail(&cli_cut, "%s: %s", options->trace, why);
+        status = PROGRAM_FAILED;
+        if (*why != '\0') cli_fail(&cli_cut, "%s: %s", options->trace, why);
     }
     small_trace_free(&trace);
     process_directory_close(&directory);

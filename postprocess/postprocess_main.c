@@ -166,7 +166,7 @@ static int check_and_run(const struct options *options, const char *input,
 
 static int run_input(const struct options *options, const char *input, json_t *results)
 {
-    struct summary summary = {.program = PROGRAM, .input = input};
+    struct summary summary = {.program = PROGRAM, .input = input, .is_quiet = options->quiet};
     struct raw_reader reader;
     raw_reader_open(&reader, input);
     int status = check_and_run(options, input, &reader, &summary);

@@ -24,6 +24,8 @@ static void print_spool(const struct summary *summary, FILE *to)
         error_print(to, summary->program, summary->input, &result->spool_error);
         return;
     case ORDER_TRACE_SPOOL_USED:
+        if (summary->is_quiet) break;
+        /* fall through */
     case ORDER_TRACE_SPOOL_DAMAGED:
         fprintf(to, "%s: %s: its spool had %" PRIu64 " more records; they were used\n",
                 printable_text(summary->program), printable_text(summary->input),

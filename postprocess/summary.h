@@ -10,6 +10,7 @@
 
 struct summary {
     const char *program, *input; /* names for messages */
+    bool is_quiet;               /* only what is a problem is said */
     double seconds;
     struct order_trace_result result;
 };

@@ -47,7 +47,8 @@ bool ordered_open(struct ordered *ordered, const char *path, const char *command
     if (!stream_open(&ordered->stream, path, error)) return false;
     ordered->of = ordered->stream.format;
     ordered->input = &ordered->stream.input;
-    if (ordered->of == STREAM_INSTRUCTIONS || ordering_start(ordered, path, command, error))
+    if (ordered->of == STREAM_INSTRUCTIONS) return true;
+    if (ordering_start(ordered, path, command, error) && input_peek(ordered->input, 1) > 0)
         return true;
     ordered_close(ordered, false);
     return false;

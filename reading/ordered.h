@@ -24,7 +24,8 @@ struct ordered {
     int pipe;
 };
 
-/* `path` "-" is the standard input; `command`, of malloctape, is for messages. False: see `error`. */
+/* `path` "-" is the standard input; `command`, of malloctape, is for messages. False: see `error`; it is
+ * not set if postprocess found nothing to order, which it has said. */
 bool ordered_open(struct ordered *ordered, const char *path, const char *command,
                   struct error *error);
 

@@ -52,7 +52,7 @@ CODE = <<~TEXT
   t 20000000 1000 1000
 TEXT
 
-plan 14
+plan 15
 
 Dir.mktmpdir('malloctape-cut') do |directory|
   Dir.chdir(directory)
@@ -113,6 +113,13 @@ Dir.mktmpdir('malloctape-cut') do |directory|
           %w[coded --code parse --sizes 7]].map { |trace, *words| cut(trace, 'empty', *words) }
   report none.all? { |_, errors, status| status.exitstatus == 1 && errors.include?('no object of the part is of these') } &&
          !File.exist?('empty'), 'a choice that is none is an error', none.map { |one| one[1] }
+
+  File.write('nothing.lz4', '')
+  said = [[], %w[--minimize true\ %s], %w[--thin 100]].map { |words| cut('nothing.lz4', 'empty', *words) }
+  said << Open3.capture3(MALLOCTAPE, 'verify', 'nothing.lz4')
+  said << Open3.capture3(MALLOCTAPE, 'export', '-q', '--to', 'memory_replay', '-o', 'empty', 'nothing.lz4')
+  report said.all? { |_, errors, status| status.exitstatus == 1 && errors.match?(/\A.*the input is empty\n\z/) },
+         'that there is nothing is said once', said.map { |one| one[1] }
 
   golden = "#{__dir__}/../golden/instructions-4.0"
   cut("#{golden}-statistics", 'part', '--from', '100calls', '--drop', 'statistics')
