@@ -25,6 +25,7 @@
 #include "compare/what_if.h"
 #include "cut/thin.h"
 #include "launch/installed.h"
+#include "reading/linked.h"
 #include "reading/ordered_file.h"
 
 enum { ROUNDS_DEFAULT = 5, ROUNDS_MAX = 1000 };
@@ -322,7 +323,7 @@ static bool others_find(struct compare *compare)
         json_string_value(json_object_get(compare->null_report, "recorded_allocator"));
     if (!others_read(&compare->others, compare->ordered, allocator != NULL ? allocator : ""))
         return false;
-    compare->program_has = library_list_of_program(&compare->others);
+    compare->program_has = linked_list(&compare->others);
     return true;
 }
 

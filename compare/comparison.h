@@ -122,7 +122,7 @@ struct compare {
     struct process_directory directory;
     char ordered[PATH_MAX];          /* the stream that is replayed */
     struct others others;            /* what of the process was not its allocator's */
-    char *program_has;               /* library_list_of_program() */
+    char *program_has;               /* linked_list() */
     char replay[PATH_MAX];           /* the program */
     json_t *machine;                 /* machine.h, before the first replay */
     json_t *null_report;             /* report of engine null */

@@ -49,6 +49,27 @@ static bool anonymous_allocator(const char *value, const char *end)
     return false;
 }
 
+/* Of the libraries that the program has: those of C and C++, which allocators need, too. */
+static size_t anonymous_libraries(const char *value, const char *end, char *to)
+{
+    static const char *const known[] = {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1",
+                                        "libc.so.6"};
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const size_t bytes = strlen(known[i]);
+        const char *at = value, *comma = at;
+        for (; comma != NULL && at < end; at = comma + 1) {
+            comma = memchr(at, ',', (size_t)(end - at));
+            const char *const behind = comma != NULL ? comma : end;
+            if ((size_t)(behind - at) != bytes || memcmp(at, known[i], bytes) != 0) continue;
+            used += (size_t)sprintf(to + used, "%s%s", used > 0 ? "," : "program.has=", known[i]);
+            break;
+        }
+    }
+    if (used > 0) to[used++] = '\n';
+    return used;
+}
+
 #define DIGITS  "0123456789"
 #define LETTERS "abcdefghijklmnopqrstuvwxyz_"
 
@@ -81,6 +102,8 @@ size_t anonymous_line(const char *line, const char *end, char *to)
     if (bytes == 20 && memcmp(line, "architecture=aarch64", bytes) == 0) stays = true;
     if (key == 8 && memcmp(line, "what_if=", 8) == 0)
         return (size_t)sprintf(to, "what_if=not shown\n");
+    if (key == 12 && memcmp(line, "program.has=", 12) == 0)
+        return anonymous_libraries(value, end, to);
     if (!stays) return 0;
     memcpy(to, line, bytes);
     to[bytes] = '\n';

@@ -8,6 +8,9 @@
 #include "common/call_table.h"
 #include "common/pages.h"
 #include "launch/process.h"
+#include "reading/linked.h"
+
+#define LINKED_BYTES_MAX 16384u /* of 65 536 that metadata may have */
 
 enum { RUNS_SIZE, RUNS_NEXT, RUNS_COUNT, RUNS_AT }; /* in `runs` */
 
@@ -141,8 +144,25 @@ static bool small_take_batch(struct small_reading *state, const struct instructi
     return !state->no_memory;
 }
 
+/* What `compare` would ask a recording for: libraries that the program has under any allocator. */
+static bool small_add_linked(struct small_trace *trace, const struct others *others)
+{
+    char *list = linked_list(others), *text = NULL;
+    bool good = true;
+    if (list != NULL && strlen(list) < LINKED_BYTES_MAX &&
+        (others->has == NULL || *others->has == '\0')) {
+        good = asprintf(&text, "%sprogram.has=%s\n", trace->metadata, list) >= 0;
+        if (good) free(trace->metadata);
+        if (good) trace->metadata = text;
+    }
+    free(list);
+    return good;
+}
+
 bool small_trace_read(struct small_trace *trace, struct input *input, char *why, size_t why_bytes)
 {
+    struct others_reading *reading = NULL;
+    struct others others = {.count = 0};
     struct instruction_reader reader;
     struct instruction_batch batch;
     struct small_reading state = {.trace = trace};
@@ -151,13 +171,17 @@ bool small_trace_read(struct small_trace *trace, struct input *input, char *why,
     if (good) {
         instruction_reader_use_indices(&reader);
         trace->metadata = strndup(reader.header.metadata, reader.header.metadata_bytes);
-        state.no_memory = trace->metadata == NULL;
+        reading = others_begin(&others, &reader, "");
+        state.no_memory = trace->metadata == NULL || reading == NULL;
         while (!process_interrupted() && instruction_reader_next(&reader, &batch))
             if (!small_take_batch(&state, &batch)) {
                 state.no_memory = true;
                 break;
             }
     }
+    if (reading != NULL && !others_end(reading)) state.no_memory = true;
+    if (!state.no_memory && good && !small_add_linked(trace, &others)) state.no_memory = true;
+    others_free(&others);
     trace->is_cut = reader.state == INSTRUCTIONS_CUT;
     if (state.no_memory)
         good = error_explain(why, why_bytes, "no memory for all calls");

@@ -78,35 +78,55 @@ static void others_take_residency(void *of, const struct residency *residency, c
     others->bytes[others->count++] = reading->kib * 1024;
 }
 
+struct others_reading *others_begin(struct others *others, struct instruction_reader *reader,
+                                    const char *allocator)
+{
+    struct others_reading *reading = calloc(1, sizeof *reading);
+    *others = (struct others){.count = 0};
+    if (reading == NULL) return NULL;
+    reading->others = others;
+    reading->table.page_bytes = OTHERS_PAGE_BYTES;
+    if (reader->state == INSTRUCTIONS_MORE) {
+        const char *const metadata = reader->header.metadata;
+        const size_t bytes = reader->header.metadata_bytes;
+        const uint64_t page_bytes = metadata_page_bytes(metadata, bytes);
+        if (page_bytes > 0) reading->table.page_bytes = page_bytes;
+        others->has = metadata_copy(metadata, bytes, "program.has");
+    }
+    resident_allocator(&reading->dividing, allocator, strlen(allocator));
+    reading->dividing.put = others_put_part;
+    reading->dividing.of = reading;
+    reader->mapping = others_take_mapping;
+    reader->residency = others_take_residency;
+    reader->mappings_context = reading;
+    return reading;
+}
+
+bool others_end(struct others_reading *reading)
+{
+    const bool good = !reading->no_memory && !reading->table.no_memory;
+    mapping_table_free(&reading->table);
+    free(reading);
+    return good;
+}
+
 bool others_read(struct others *others, const char *path, const char *allocator)
 {
-    struct others_reading reading = {.others = others};
     struct instruction_reader reader;
     struct instruction_batch batch;
     struct input input;
     *others = (struct others){.count = 0};
     if (!input_open(&input, path)) return false;
     instruction_reader_open(&reader, &input);
-    if (reader.state == INSTRUCTIONS_MORE) {
-        const uint64_t page_bytes =
-            metadata_page_bytes(reader.header.metadata, reader.header.metadata_bytes);
-        reading.table.page_bytes = page_bytes > 0 ? page_bytes : OTHERS_PAGE_BYTES;
-    }
-    resident_allocator(&reading.dividing, allocator, strlen(allocator));
-    reading.dividing.put = others_put_part;
-    reading.dividing.of = &reading;
+    struct others_reading *const reading = others_begin(others, &reader, allocator);
     instruction_reader_use_indices(&reader);
-    reader.mapping = others_take_mapping;
-    reader.residency = others_take_residency;
-    reader.mappings_context = &reading;
-    while (instruction_reader_next(&reader, &batch))
+    while (reading != NULL && instruction_reader_next(&reader, &batch))
         ;
-    const bool good =
-        reader.state != INSTRUCTIONS_FAILED && !reading.no_memory && !reading.table.no_memory;
-    mapping_table_free(&reading.table);
+    const bool good = reading != NULL && others_end(reading);
+    const bool is_read = reader.state != INSTRUCTIONS_FAILED;
     instruction_reader_close(&reader);
     input_close(&input);
-    return good;
+    return good && is_read;
 }
 
 void others_free(struct others *others)
@@ -115,6 +135,7 @@ void others_free(struct others *others)
     free(others->bytes);
     free(others->heap);
     free(others->files);
+    free(others->has);
     *others = (struct others){.count = 0};
 }
 

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "stream/instruction_reader.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -21,6 +23,7 @@ struct others {
     char *files;             /* whose pages were resident at the first look: names, each with its
                                 end, by address: the first one is the program */
     size_t files_bytes;
+    char *has;           /* libraries that the program had, as the metadata say; or NULL */
 
     /* From here on: others.c only. */
     size_t seconds_room, bytes_room, heap_room, files_room;
@@ -30,6 +33,12 @@ struct others {
  * cannot be read. */
 bool others_read(struct others *others, const char *path, const char *allocator);
 void others_free(struct others *others);
+
+/* The same beside whoever reads the stream: after it has been opened, and when it has been read.
+ * NULL, false: no memory. */
+struct others_reading *others_begin(struct others *others, struct instruction_reader *reader,
+                                    const char *allocator);
+bool others_end(struct others_reading *reading);
 
 /* The file whose name, without its directory, begins like that; NULL: there was none. */
 const char *others_file(const struct others *others, const char *name);

@@ -21,7 +21,7 @@ LINES = '4d2000004d3'
 KEYS = File.read("#{__dir__}/../../stream/FORMAT.md")[/^### 4.1.*?^### 4.2/m]
            .scan(/^\| (`.*?`) \|/).flatten.join(' ').scan(/`([\w.]+)`/).flatten.map { |key| key.sub('NAME', 'MALLOC_CONF') } +
        File.read("#{__dir__}/../../stream/INSTRUCTIONS.md")[/^### 4.1.*?^### 4.2/m]
-           .scan(/^\| `(\w+)` \|/).flatten + ['unheard.of']
+           .scan(/^\| `([\w.]+)` \|/).flatten + ['unheard.of']
 
 # A stream with all keys of metadata, and all kinds of texts of call stacks.
 def write_planted(path)

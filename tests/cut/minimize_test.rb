@@ -20,7 +20,7 @@ def shows(first, second) = "#{MALLOCTAPE} dump --only-calls %s | sed -n '/^#{fir
 
 def json_of(path) = JSON.parse(output_of({}, MALLOCTAPE, 'info', '--json', '-', path))
 
-plan 17
+plan 18
 
 Dir.mktmpdir('malloctape-minimize') do |directory|
   Dir.chdir(directory)
@@ -160,14 +160,24 @@ Dir.mktmpdir('malloctape-minimize') do |directory|
       free(at);
     }
   PROGRAM
-  output_of({}, *%w[cc -O0 growing.c -o growing])
+  output_of({}, *%w[cc -O0 growing.c -o growing -Wl,--no-as-needed -lm])
   output_of({}, MALLOCTAPE, 'record', '-q', '-o', 'growing.raw', './growing')
   cut('growing.raw', 'growing.all', '--drop', 'statistics')
   cut('growing.raw', 'growing.thin', '--thin', '1')
+  cut('growing.thin', 'growing.sent', '--anonymous')
   cut('growing.raw', 'growing.small', '--minimize', "#{MALLOCTAPE} dump %s | grep -q 'realloc_.* 600000'")
   all, thin, small = %w[all thin small].map { |part|
     output_of({}, MALLOCTAPE, 'dump', "growing.#{part}").lines(chomp: true).map { |line| line[/(L0 touched .*|own=.*)/] }.compact
   }
   report all.size > 4 && all.include?('L0 touched 71 1') && all == thin && small.none? { |line| line.start_with?('own=') },
          'a thinned trace knows what was resident, and what the library made', [all.inspect, thin.inspect, small.inspect]
+
+  # Libraries that the program has are not the allocator's memory in what compare shows of either.
+  said = %w[thin sent].map { |part| output_of({}, MALLOCTAPE, 'dump', "growing.#{part}")[/program\.has=(.*)/, 1].to_s.split(',') }
+  has = %w[raw sent].map { |part|
+    output_of({}, MALLOCTAPE, 'compare', '--json', 'compared', '--runs', '1', '--allocators', 'glibc', "growing.#{part}")
+    JSON.parse(File.read('compared'))['allocators'][0]['reports'][0]['program_has'].to_s.split(',')
+  }
+  report has[0].size == 3 && said[0] == has[0] && said[1].sort == %w[libc.so.6 libm.so.6] && has[1] == said[1],
+         'a thinned trace knows which libraries the program has, without names only those of C', [said, has].map(&:inspect)
 end
