@@ -345,14 +345,17 @@ static void recordings_settle(const struct record *record, const struct recordin
 
 static void outcome_print(const struct record *record, const struct outcome *outcome)
 {
-    char unfinished[64] = "";
+    char unfinished[64] = "", foreign[64] = "";
     if (!record->follow || record->quiet) return;
     if (outcome->unfinished > 0)
         snprintf(unfinished, sizeof unfinished, "; %" PRIu64 " %s cut short", outcome->unfinished,
                  outcome->unfinished == 1 ? "still runs or is" : "still run or are");
-    cli_tell("malloctape record: %" PRIu64 " recording%s, %" PRIu64 " event%s%s%s: %s",
+    if (outcome->other_malloc > 0)
+        snprintf(foreign, sizeof foreign, "; in %" PRIu64 " another malloc is in use, with none",
+                 outcome->other_malloc);
+    cli_tell("malloctape record: %" PRIu64 " recording%s, %" PRIu64 " event%s%s%s%s: %s",
              outcome->recordings, outcome->recordings == 1 ? "" : "s", outcome->events,
-             outcome->events == 1 ? "" : "s", unfinished,
+             outcome->events == 1 ? "" : "s", foreign, unfinished,
              record->kept.is_each ? "; what is kept of them" : "",
              record->idle ? "where `malloctape ctl` said" : record->to.path);
 }

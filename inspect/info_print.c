@@ -246,8 +246,10 @@ void info_print(const struct info *info, const char *path)
 
 void info_print_line(const struct info *info, const char *path)
 {
-    printable_say(stdout, "%12" PRIu64 " events  %-16s %s: %s", info->events,
-                  info->program != NULL ? info->program : "", path, info->ended);
+    const bool is_foreign = info->foreign_malloc != NULL && *info->foreign_malloc != '\0';
+    printable_say(stdout, "%12" PRIu64 " events  %-16s %s: %s%s", info->events,
+                  info->program != NULL ? info->program : "", path, info->ended,
+                  is_foreign ? "; another malloc is in use" : "");
 }
 
 void info_print_together(const struct together_most *most)

@@ -543,6 +543,11 @@ struct owners_amount owners_details(const struct owners *owners)
     return all;
 }
 
+uint64_t owners_resident(const struct owners *owners)
+{
+    return owners->looks[owners->peak].resident - owners_of_kind(owners, OWNERS_RECORDER, false);
+}
+
 uint64_t owners_of_kind(const struct owners *owners, enum owners_kind kind, bool at_end)
 {
     uint64_t bytes = 0;

@@ -158,7 +158,7 @@ void owners_print(const struct report_trace *trace, const struct fragments *cons
     const struct owners_look *peak = &owners->looks[owners->peak];
     const struct owners_look *end = &owners->looks[owners->end];
     const struct owners_row own = owners_of_recorder(owners);
-    const uint64_t resident = peak->resident - own.at_peak.resident;
+    const uint64_t resident = owners_resident(owners);
     const struct owners_printing printing = {owners,
                                              resident,
                                              end->resident - own.at_end.resident,
@@ -190,8 +190,7 @@ void owners_print(const struct report_trace *trace, const struct fragments *cons
 void owners_say(const struct report_trace *trace, FILE *to)
 {
     const struct owners *owners = &trace->owners;
-    const uint64_t all =
-        owners->looks[owners->peak].resident - owners_of_recorder(owners).at_peak.resident;
+    const uint64_t all = owners_resident(owners);
     fprintf(to, "RSS was %s at its peak", words_bytes(all));
     for (size_t i = 0; i < owners->rows_count; i++) {
         const struct owners_row *row = &owners->rows[i];

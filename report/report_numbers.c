@@ -25,16 +25,18 @@ static void list_memory(const struct tally *tally, numbers_use *use, void *of)
     const long double rss = tally->peak_rss_bytes, heap = tally->peak_heap_bytes;
     const struct number numbers[] = {
         {"peak_live", "peak", UNIT_BYTES, peak, " alive"},
-        {"peak_objects", "", UNIT_COUNT, tally->peak.objects, " objects"},
+        {"peak_objects", "", UNIT_COUNT, tally->peak.objects,
+         tally->peak.objects == 1 ? " object" : " objects"},
         {"second_peak", second > 0 ? "another peak" : NULL, UNIT_BYTES, second, " alive"},
         {NULL, second > 0 ? "" : NULL, UNIT_SHARE, report_numbers_ratio(second, peak),
          " of the first"},
         {"end_live", "at the end", UNIT_BYTES, end, " alive"},
-        {"end_objects", "", UNIT_COUNT, tally->live, " objects"},
+        {"end_objects", "", UNIT_COUNT, tally->live, tally->live == 1 ? " object" : " objects"},
         {NULL, "", UNIT_SHARE, report_numbers_ratio(end, peak), " of the peak"},
         {"peak_rss", "the program had", UNIT_BYTES, number_known(rss), " peak RSS"},
         {"peak_heap", "", UNIT_BYTES, number_known(heap), " heap"},
-        {NULL, heap > 0 && !tally->has_older ? "" : NULL, UNIT_TIMES,
+        /* The heap is looked at each tick: of what lives shorter it may have less. */
+        {NULL, heap >= peak && heap > 0 && !tally->has_older ? "" : NULL, UNIT_TIMES,
          report_numbers_ratio(heap, peak), " the peak"},
     };
     USE(numbers);

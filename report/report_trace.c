@@ -20,6 +20,7 @@ static bool report_trace_take_header(struct report_trace *trace,
     trace->program = metadata_copy(metadata, bytes, "program");
     trace->allocator = metadata_copy(metadata, bytes, "allocator");
     trace->heap_unknown = metadata_copy(metadata, bytes, "heap.unknown");
+    trace->foreign_malloc = metadata_copy(metadata, bytes, "malloc");
     trace->recording = metadata_copy(metadata, bytes, "run");
     trace->pid = metadata_copy(metadata, bytes, "pid");
     trace->what_if = metadata_copy(metadata, bytes, "what_if");
@@ -72,6 +73,15 @@ static bool make_code(struct report_trace *trace, const struct by_code_options *
     return by_code_make(&trace->code, options, &places);
 }
 
+/* The kernel counts RSS per processor, and ticks have that sum late and rounded, by up to 128 KiB and
+ * more a processor; a look adds up pages. */
+static void raise_peak(struct report_trace *trace)
+{
+    if (!trace->owners.is_known) return;
+    const uint64_t bytes = owners_resident(&trace->owners);
+    if (bytes > trace->tally.peak_rss_bytes) trace->tally.peak_rss_bytes = bytes;
+}
+
 static int report_trace_read_all(struct report_trace *trace, struct instruction_reader *reader,
                                  struct output *sizes, const struct by_code_options *code)
 {
@@ -111,6 +121,7 @@ static int report_trace_read_all(struct report_trace *trace, struct instruction_
         error_set_system(&reader->error, "no memory for mappings");
         return PROGRAM_FAILED;
     }
+    raise_peak(trace);
     if (reader->state == INSTRUCTIONS_CUT || reader->end_status == INSTRUCTION_STATUS_CUT)
         trace->status = "cut";
     else
@@ -169,6 +180,7 @@ void report_close(struct report_trace *trace)
     free(trace->program);
     free(trace->allocator);
     free(trace->heap_unknown);
+    free(trace->foreign_malloc);
     free(trace->recording);
     free(trace->pid);
     free(trace->what_if);

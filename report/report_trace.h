@@ -27,6 +27,7 @@ struct report_trace {
     char *what_if;                               /* the changes of code that made it, or empty */
     double thin;        /* of one that is thinned (cut --thin): what an object stands for; or 0 */
     char *heap_unknown;                          /* why the heap's bytes are not known, or empty */
+    char *foreign_malloc;                        /* the file of another malloc in use, or empty */
     struct recorded_settings settings;
     double start_s;     /* since the epoch; 0: unknown */
     bool is_forked;     /* the process was forked from a recorded one */

@@ -124,6 +124,11 @@ void report_print_unusual(const struct report_trace *trace, const char *words, F
     if (strcmp(trace->status, "complete") != 0)
         fprintf(to, "! %sThe recording is %s: what follows covers the part that is there.\n", words,
                 strcmp(trace->status, "cut") == 0 ? "cut short" : "damaged in parts");
+    if (*trace->foreign_malloc != '\0')
+        fprintf(to, "! %sAnother malloc is in use, %s: %s.\n", words,
+                printable_text(trace->foreign_malloc),
+                tally->calls > 0 ? "only what it passes on was recorded"
+                                 : "no call of it was recorded");
     if (trace->thin > 0) {
         char thin[METADATA_THIN_TEXT];
         metadata_thin_text(trace->thin, thin);

@@ -5,7 +5,7 @@ set -euo pipefail
 
 . "$(dirname "$0")/../cli_tap.sh"
 
-plan 59
+plan 60
 
 # --- the program ---
 
@@ -120,11 +120,23 @@ is_foreign() {
     exits "$wanted" record -o foreign.raw.lz4 "$@" &&
         says ' 0 events.*; another malloc is in use: .*own_malloc$' &&
         exits 0 info foreign.raw.lz4 &&
-        prints '^warning *another malloc is in use: .*own_malloc$'
+        prints '^warning *another malloc is in use: .*own_malloc$' &&
+        exits 0 report foreign.raw.lz4 &&
+        prints '^! Another malloc is in use, .*own_malloc: no call of it was recorded\.$'
 }
 
 own_malloc_is_noticed() {
     is_foreign 125 "$workloads/own_malloc" 0 && is_foreign 7 "$workloads/own_malloc" 7
+}
+
+# Among several recordings, those are told apart.
+own_malloc_is_counted() {
+    rm -f foreign.*
+    exits 0 record --follow -o foreign.%p.lz4 -- sh -c "$workloads/own_malloc 0; true" &&
+        says ': 2 recordings, [0-9]* events; in 1 another malloc is in use, with none: ' &&
+        exits 0 info foreign.*.lz4 &&
+        prints ' 0 events .*own_malloc .*: complete; another malloc is in use$' &&
+        [ "$(grep -c 'another malloc' out)" = 1 ]
 }
 
 # A program at a fixed address has a stub of malloc, which is no malloc of its own.
@@ -502,6 +514,7 @@ check 'a program that crashes is finished' finishes 139 crash 1
 check 'programs that are followed are finished' finishes_followed
 check 'without record, info says what is known' says_what_is_known
 check 'a program with a malloc of its own' own_malloc_is_noticed
+check 'another malloc in one of several recordings' own_malloc_is_counted
 check 'a program with a stub of malloc' stub_is_ours
 check 'a C program: nothing but its own calls' has_only_its_own_calls
 check 'only the first process speaks' only_the_first_speaks

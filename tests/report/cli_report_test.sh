@@ -61,7 +61,8 @@ great() {
         "$bin/malloctape" import --quiet --from mtrace -o great-$# mtrace.txt
 }
 of_great_sizes() {
-    great 0x20000000000001 && numbers_right great-1 &&
+    great 0x20000000000001 && numbers_right great-1 && exits 0 report great-1 &&
+        prints '^peak .* alive, 1 object$' && prints '^at the end .* alive, 1 object, 100 %' &&
         json report.json 'j["numbers"]["bytes"] == 2**53 + 1' &&
         exits 6 report great-1 --fail-if 'bytes>9007199254740992' &&
         exits 0 report great-1 --fail-if 'bytes>9007199254740993' &&
@@ -204,7 +205,9 @@ tells_first() {
         r.values_at("live", "rounding", "partly", "empty", "shared", "others").sum == r["rss"]'
     exits 0 report pause.raw.lz4 --json f.json && json f.json "$sum" &&
         json f.json 'j["first"]["rss"]["peak"] == j["numbers"]["peak_rss"] &&
-            j["first"]["rss"]["rss"] >= 0.99 * j["numbers"]["peak_rss"] - 1' &&
+            j["first"]["rss"]["rss"] >= 0.99 * j["timeline"]["rss_bytes"].max - 1 &&
+            j["numbers"]["peak_rss"] >= j["rss"]["peak"]["bytes"] -
+                j["rss"]["owners"].then { |o| o["bytes"][o["kind"].index("recorder")] }' &&
         json f.json 'o = j["rss"]["owners"]
             pss = o["kind"].zip(o["pss"]).sum { |kind, bytes| kind == "recorder" ? 0 : bytes.to_i }
             said = File.read("out")[/; ([\d.]+) MiB with what is shared divided among/, 1].to_f
