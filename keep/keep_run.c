@@ -175,28 +175,22 @@ static void keeper_look_at_triggers(struct keeper *keeper)
 /* ---- following ---- */
 
 /* Most likely the disk is full. It is tried once for each hundredth of the time that is kept, and said
- * when it had gone well for as long as is kept. */
+ * when it had gone well for as long as is kept. False: keeper_end() says why. */
 static bool keeper_restart(struct keeper *keeper)
 {
     struct segments *segments = &keeper->segments;
+    const struct error why = segments->error;
     const uint64_t ns = keeper->follow.copy.ns, passed = ns - keeper->restarted_ns;
-    if (keeper->has_restarted && passed < segments->keep_ns / 100) {
-        keeper_fail(keeper->options->directory, &segments->error);
-        return false;
-    }
+    if (keeper->has_restarted && passed < segments->keep_ns / 100) return false;
     const bool says = !keeper->has_restarted || passed >= segments->keep_ns;
     keeper->has_restarted = true;
     keeper->restarted_ns = keeper->grown_ns = ns;
-    if (says) keeper_fail(keeper->options->directory, &segments->error);
-    if (!segments_restart(segments)) {
-        keeper_fail(keeper->options->directory, &segments->error);
-        return false;
-    }
-    if (says)
-        keeper_say(keeper,
-                   "keeping begins anew, with at most %" PRIu64
-                   " bytes, and more when there is room",
-                   segments->max_bytes);
+    if (!segments_restart(segments)) return false;
+    if (!says) return true;
+    keeper_fail(keeper->options->directory, &why);
+    keeper_say(keeper,
+               "keeping begins anew, with at most %" PRIu64 " bytes, and more when there is room",
+               segments->max_bytes);
     return true;
 }
 
@@ -443,8 +437,8 @@ static int keeper_attend(struct keeper *keeper, struct following *following, boo
     bool is_needed = false; /* the directory */
     if (has_begun) {
         status = keeper_start(keeper, following);
-        is_needed = status == PROGRAM_FAILED;
-        if (!is_needed) keeper_remove_spool(keeper);
+        is_needed = status == PROGRAM_FAILED && keeper->has_begun;
+        if (status != PROGRAM_FAILED) keeper_remove_spool(keeper);
     }
     listen_end(listener); /* until then, answers are being made in the directory */
     if (!is_needed) keeper_remove_directory(keeper);
