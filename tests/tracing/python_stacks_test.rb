@@ -81,6 +81,29 @@ def check_part
          'a part of the trace has them, too', folded.lines.grep(/server/).first(3)
 end
 
+# Each stack branches off another one somewhere.
+TREE = <<~TEXT
+  def visit(depth, path):
+      if depth == 0: return bytearray(1000)
+      if path >> depth & 1:
+          return visit(depth - 1, path)
+      return visit(depth - 1, path)
+
+
+  for i in range(4000): visit(60, i * 0x9e3779b97f4a7c15)
+TEXT
+
+def check_tree
+  said = record(%w[-q --stacks=all], PYTHON, '-c', TREE)
+  nodes = output_of({}, MALLOCTAPE, 'dump', 'raw.lz4').scan(/define nodes (\d+) parent (\d+) codes (.*)/)
+  nodes = nodes.flat_map do |first, parent, codes|
+    codes.split.each_with_index.map { |code, i| [i.zero? ? parent.to_i : first.to_i + i - 1, code] }
+  end
+  own = output_of({}, MALLOCTAPE, 'info', 'raw.lz4')[/^peak RSS .* ([\d.]+) MiB of it the recorder's/, 1].to_f
+  report nodes.size > 150_000 && nodes.uniq.size == nodes.size && own.between?(1, 8),
+         'no stack is defined twice, and a node takes little memory', [said, nodes.size, nodes.uniq.size, own].map(&:to_s)
+end
+
 def check_objects
   calls = lambda do |*words|
     errors = record([*words, '--stacks'], PYTHON, '-c', 'x = [str(i) for i in range(30000)]')
@@ -112,16 +135,17 @@ def check_fakes
 end
 
 version, = Open3.capture2e(PYTHON, '-V')
-plan 12
+plan 13
 Dir.mktmpdir do |directory|
   Dir.chdir(directory) do
     if version =~ /Python 3\.1[123]\./
       check_witness
       check_report
       check_part
+      check_tree
       check_objects
     else
-      8.times { |i| report true, "test #{i + 1} # SKIP no Python 3.11 to 3.13" }
+      9.times { |i| report true, "test #{i + 1} # SKIP no Python 3.11 to 3.13" }
     end
     check_fakes
   end

@@ -431,6 +431,7 @@ static uint32_t node_of_kept(struct malloctape_lane *lane, struct stack_walk *wa
 static void forget_all(struct stack_walk *walk)
 {
     call_stack_forget(walk);
+    walk->path.count = 0;
     walk->generation++;
 }
 

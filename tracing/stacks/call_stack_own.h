@@ -74,6 +74,13 @@ struct mixed_stack {
     uint64_t hash[MIXED_MAX];
 };
 
+/* The latest stack that was not known: its codes, from the outermost one on, and their nodes. */
+struct stack_path {
+    uint32_t count;
+    enum stack_end how;
+    uint32_t code[MIXED_MAX], node[MIXED_MAX];
+};
+
 /* A mixed stack that has been met lately, by a hash of its native frames and the interpreter's. */
 struct mixed_node {
     uint64_t key;
@@ -121,9 +128,7 @@ struct stack_walk {
     struct fresh fresh;
     uint32_t latest_way;
     struct way ways[WAYS];
-    /* The nodes that are to be defined. */
-    uint32_t missing_codes[MIXED_MAX];
-    uint64_t missing_hashes[MIXED_MAX];
+    struct stack_path path;
     /* Recurring stacks of this generation; and by a part of their hash, those seen once. */
     uint32_t generation;
     uint32_t replaced; /* by addition */

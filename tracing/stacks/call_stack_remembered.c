@@ -54,28 +54,47 @@ void call_stack_hash_frames(struct stack_walk *walk, uint32_t first, uint32_t en
 
 /* ---- the nodes ---- */
 
-/* Mostly so many are asked for, and defined. */
-#define NODES_AHEAD 12u
+/* Goes along the path as far as the stack has the same codes, from the outermost one on, and then as
+ * far as nodes are known, which it puts there. Returns how many codes, from the innermost one on, are
+ * left. */
+static uint32_t path_follow(struct stack_path *path, const uint32_t *codes, uint32_t count)
+{
+    uint32_t known = 0;
+    while (count > 0 &&
+           (!codes[count - 1] || (known < path->count && path->code[known] == codes[count - 1])))
+        known += codes[--count] != 0;
+    path->count = known;
+    for (; count > 0; count--) {
+        const uint32_t code = codes[count - 1];
+        if (!code) continue;
+        const uint32_t parent = path->count ? path->node[path->count - 1] : path->how;
+        const uint32_t child = stack_table_child(parent, code);
+        if (!child) break;
+        path->code[path->count] = code;
+        path->node[path->count++] = child;
+    }
+    return count;
+}
 
 /* For a stack that is not known: defines the inner nodes that are not. Returns the innermost. */
 static uint32_t call_stack_define_nodes(struct malloctape_lane *lane, struct stack_walk *walk,
-                                        const uint32_t *codes, const uint64_t *hashes,
-                                        uint32_t count, enum stack_end how)
+                                        const uint32_t *codes, uint32_t count, enum stack_end how)
 {
-    uint32_t known = 0, parent = how, missing = 0;
-    for (uint32_t i = 0; i < count && i < NODES_AHEAD; i++)
-        stack_table_will_ask_node(hashes[i]);
-    while (known < count && !(parent = stack_table_node(hashes[known])))
-        known++;
-    if (known == count) parent = how;
-    for (uint32_t i = known; i > 0; i--) {
-        if (!codes[i - 1]) continue;
-        walk->missing_codes[missing] = codes[i - 1];
-        walk->missing_hashes[missing++] = hashes[i - 1];
-    }
-    return missing ? stack_table_define(lane, parent, missing, walk->missing_codes,
-                                        walk->missing_hashes)
-                   : parent;
+    struct stack_path *path = &walk->path;
+    if (path->how != how) path->count = 0;
+    path->how = how;
+    count = path_follow(path, codes, count);
+    const uint32_t known = path->count, parent = known ? path->node[known - 1] : how;
+    uint32_t end = known;
+    for (; count > 0; count--)
+        if (codes[count - 1]) path->code[end++] = codes[count - 1];
+    if (end == known) return parent;
+    const uint32_t node = stack_table_define(lane, parent, end - known, &path->code[known]);
+    if (!node) return 0;
+    for (uint32_t i = known; i < end; i++)
+        path->node[i] = node - (end - 1 - i);
+    path->count = end;
+    return node;
 }
 
 uint32_t call_stack_node_of(struct malloctape_lane *lane, struct stack_walk *walk,
@@ -85,7 +104,7 @@ uint32_t call_stack_node_of(struct malloctape_lane *lane, struct stack_walk *wal
     if (count == 0) return 0;
     uint32_t node = stack_table_of_call(hashes[0]);
     if (node) return node;
-    node = call_stack_define_nodes(lane, walk, codes, hashes, count, how);
+    node = call_stack_define_nodes(lane, walk, codes, count, how);
     if (node) stack_table_call(hashes[0], node);
     return node;
 }

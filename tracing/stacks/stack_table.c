@@ -5,6 +5,7 @@
 #include "tracing/os/os.h"
 #include "tracing/recording/recording.h"
 #include "tracing/recording/slot.h"
+#include "tracing/stacks/node_table.h"
 #include "tracing/stacks/stack_map.h"
 
 #include <elf.h>
@@ -56,7 +57,8 @@ struct stack_table {
     uint32_t time;      /* 1, 2, ... (release) */
     uint32_t unloading; /* how many threads are about to unload something */
     uint32_t modules_count, codes_count, nodes_count; /* numbers given, by addition */
-    struct stack_map codes, nodes;
+    struct stack_map codes;
+    struct node_table nodes;
     /* Nodes that are whole stacks of calls, one in seven: kept apart, as only these are looked up
      * all the time. */
     struct stack_map of_calls;
@@ -75,7 +77,7 @@ bool stack_table_begin(const struct stack_table_watcher *told)
     if (table == NULL) table = os_memory_reserve_per_process(sizeof *table);
     if (table == NULL) return false;
     stack_map_clear(&table->codes);
-    stack_map_clear(&table->nodes);
+    node_table_clear(&table->nodes);
     stack_map_clear(&table->of_calls);
     stack_map_clear(&table->sources);
     memset(table->modules, 0, sizeof table->modules);
@@ -84,7 +86,7 @@ bool stack_table_begin(const struct stack_table_watcher *told)
     table->time++;
     table->is_there = 1;
     /* Makes room now: a thread that found another one making it would have none meanwhile. */
-    return stack_map_has_room(&table->codes, 1) && stack_map_has_room(&table->nodes, 1) &&
+    return stack_map_has_room(&table->codes, 1) && node_table_begin(&table->nodes) &&
            stack_map_has_room(&table->of_calls, 1);
 }
 
@@ -542,23 +544,18 @@ void stack_table_will_ask(uint64_t hash)
     stack_map_prefetch(&table->of_calls, hash);
 }
 
-void stack_table_will_ask_node(uint64_t hash)
-{
-    stack_map_prefetch(&table->nodes, hash);
-}
-
 void stack_table_call(uint64_t hash, uint32_t node)
 {
     if (stack_map_has_room(&table->of_calls, 1)) stack_map_put(&table->of_calls, hash, node);
 }
 
-uint32_t stack_table_node(uint64_t hash)
+uint32_t stack_table_child(uint32_t parent, uint32_t code)
 {
-    return stack_map_find(&table->nodes, hash);
+    return node_table_child(&table->nodes, parent, code);
 }
 
 uint32_t stack_table_define(struct malloctape_lane *lane, uint32_t parent, uint32_t count,
-                            const uint32_t *codes, const uint64_t *hashes)
+                            const uint32_t *codes)
 {
     if (atomic_load_relaxed(&table->nodes_count) >= STACK_NODES_FULL) return 0;
     const uint32_t first = atomic_add_relaxed(&table->nodes_count, count) + STACK_NODE_FIRST;
@@ -572,8 +569,6 @@ uint32_t stack_table_define(struct malloctape_lane *lane, uint32_t parent, uint3
         nodes.of = nodes.number + nodes.count - 1;
     }
     /* While another thread makes room they are not put, and perhaps defined once more. */
-    if (stack_map_has_room(&table->nodes, count))
-        for (uint32_t i = 0; i < count; i++)
-            stack_map_put(&table->nodes, hashes[i], first + i);
+    node_table_put(&table->nodes, parent, first, count, codes);
     return first + count - 1;
 }

@@ -2,7 +2,7 @@
  * by which code is unwound.
  *
  *   an address where a function goes on --stack_table_code()--> its rule, and its code
- *   the codes of a stack ----------------stack_table_node()---> its node
+ *   the codes of a stack --stack_table_of_call(), _child()----> its node
  *
  * One for the process. What has no number yet gets one, and is defined in the lane of the calling
  * thread before another thread can find it. Two threads may do so at the same time: then the same
@@ -89,18 +89,18 @@ static inline uint64_t stack_table_hash(uint64_t of_caller, uint32_t code)
     return hash ^ hash >> 32;
 }
 
-/* The node of this stack; 0: it is not known. The first finds only stacks of calls, the last
- * any. */
+/* The node of this stack of a call; 0: it is not known. */
 uint32_t stack_table_of_call(uint64_t hash);
-uint32_t stack_table_node(uint64_t hash);
-/* They will be asked for soon. */
+/* It will be asked for soon. */
 void stack_table_will_ask(uint64_t hash);
-void stack_table_will_ask_node(uint64_t hash);
 
-/* Defines nodes that are not known: a code called by `parent`, one called by that, and so on, with
- * the hashes of their stacks. Returns the last one; 0: as above. */
+/* The node of a code that `parent` calls; 0: it is not known. */
+uint32_t stack_table_child(uint32_t parent, uint32_t code);
+
+/* Defines nodes that are not known: a code called by `parent`, one called by that, and so on.
+ * Returns the last one; 0: as above. */
 uint32_t stack_table_define(struct malloctape_lane *lane, uint32_t parent, uint32_t count,
-                            const uint32_t *codes, const uint64_t *hashes);
+                            const uint32_t *codes);
 
 /* Notes that a call has this stack. */
 void stack_table_call(uint64_t hash, uint32_t node);
