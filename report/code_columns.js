@@ -68,7 +68,8 @@ function codeFunctionColumns(model, state, all) {
   // Its number, or the difference; and the same with what it calls.
   const [own, total] = all.length > 1 ? [columns[2], columns[3]] : [columns[0], columns[2]];
   const plain = own.text;
-  own.text = (row) => plain(row) + (margin(row) > 0 ? ` ± ${text(margin(row))}` : '');
+  const gap = isNarrow.matches ? '\n' : ' '; // on a phone below it
+  own.text = (row) => plain(row) + (margin(row) > 0 ? `${gap}± ${text(margin(row))}` : '');
   columns.forEach((column) => {
     column.first = column === (code.sort === 'total' ? total : own);
   });

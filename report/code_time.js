@@ -111,7 +111,8 @@ function codeTime(codes, names, { change }) {
         label: shortName(label, isNarrow.matches ? 24 : 48),
         at,
         seconds: [0, ...codeEnds(code.times)],
-        values: [0, ...values].map((value) => value / unit.bytes),
+        // Estimates of what was made and of what ended may differ by a little less than nothing.
+        values: [0, ...values].map((value) => Math.max(0, value) / unit.bytes),
         ...(codes.length > 1 ? {} : { fill: at > 0 ? '-1' : 'origin' }),
       })),
     );

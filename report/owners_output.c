@@ -190,14 +190,20 @@ void owners_print(const struct report_trace *trace, const struct fragments *cons
 void owners_say(const struct report_trace *trace, FILE *to)
 {
     const struct owners *owners = &trace->owners;
-    const uint64_t all = owners_resident(owners);
-    fprintf(to, "RSS was %s at its peak", words_bytes(all));
+    const uint64_t all = owners_resident(owners), peak = trace->tally.peak_rss_bytes;
+    fprintf(to, "RSS was %s at its peak", words_bytes(peak));
+    const char *before = "; ";
+    if (all < OWNERS_NEAR(peak)) {
+        fprintf(to, ". Of the %s at %s", words_bytes(all),
+                words_ms(owners->looks[owners->peak].ns / 1000000));
+        before = ": ";
+    }
     for (size_t i = 0; i < owners->rows_count; i++) {
         const struct owners_row *row = &owners->rows[i];
-        if (row->kind != OWNERS_RECORDER && row->at_peak.resident * 20 >= all)
-            fprintf(to, "; %s (%s) %s", words_bytes(row->at_peak.resident),
-                    words_share(row->at_peak.resident, all),
-                    printable_text(owners_words(owners, row)));
+        if (row->kind == OWNERS_RECORDER || row->at_peak.resident * 20 < all) continue;
+        fprintf(to, "%s%s (%s) %s", before, words_bytes(row->at_peak.resident),
+                words_share(row->at_peak.resident, all), printable_text(owners_words(owners, row)));
+        before = "; ";
     }
     fputs(".\n", to);
 }

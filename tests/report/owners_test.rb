@@ -99,7 +99,7 @@ def near(bytes, mib) = bytes && (bytes - mib * MIB).abs <= MIB / 4
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 13
+  plan 14
   compile('before', '-DCACHE=32ul')
   compile('after', '-DCACHE=40ul')
   record('before.lz4', 'before', '--stacks=all')
@@ -125,6 +125,10 @@ Dir.mktmpdir do |directory|
          text.match?(/^RSS  *peak .* after call /) && text.match?(/  mapped by fill_cache$/) &&
          text.match?(/^functions to look at first\n .*%  resident, mapped  *fill_cache/),
          'all add up to RSS, and nearly all has an owner', [rss['unowned_end'].to_s]
+
+  output_of({}, MALLOCTAPE, 'report', 'before.lz4', '--html', 'page.html')
+  said = File.read('page.html')[/RSS was ([\d.]+ \w+) at its peak(; |\. Of the [^:]*: )[\d.]+ \w+ \(/, 1]
+  report said && said == text[/^RSS  *peak ([\d.]+ \w+);/, 1], 'the page begins with the same peak', [said.to_s]
 
   rows = json['code']['rows']
   main = rows['total_mapped'][rows['name'].index('main')]
