@@ -58,17 +58,15 @@ static json_t *trial_replay(const struct trials *trials, const char *ordered, co
         snprintf(why, why_bytes, "%s not found", installed.path);
         return NULL;
     }
-    char *words[] = {(char *)"replay",
-                     (char *)"--clock=original",
-                     (char *)"--engine=auto",
-                     (char *)"--sample=0",
-                     (char *)touch,
-                     (char *)"--quiet",
-                     (char *)"--json",
-                     file,
-                     (char *)"--",
-                     (char *)ordered,
-                     NULL};
+    char *words[12] = {(char *)"replay",     (char *)"--clock=original", (char *)"--engine=auto",
+                       (char *)"--sample=0", (char *)touch,              (char *)"--quiet",
+                       (char *)"--json",     file};
+    size_t count = 8;
+    /* As the program was recorded. */
+    if (trials->recorded != NULL && allocators_is_of_recorder(trials->recorded))
+        words[count++] = (char *)"--uncleared";
+    words[count++] = (char *)"--";
+    words[count] = (char *)ordered;
     const struct process process = {.path = installed.path,
                                     .words = words,
                                     .through = allocators_through(trials->allocator, through),

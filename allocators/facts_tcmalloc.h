@@ -14,6 +14,10 @@
 
 #define TCMALLOC_VARIABLES "TCMALLOC_*"
 
+/* Its table of pages has a part for so many addresses, of which all is written to where it has memory. */
+#define TCMALLOC_PAGE_TABLE_SHIFT 31
+#define TCMALLOC_PAGE_TABLE_BYTES (2 << 20)
+
 /* How a recording names it, before the version. */
 #define TCMALLOC_RECORDED "gperftools "
 

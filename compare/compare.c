@@ -18,6 +18,7 @@
 #include "compare/expected.h"
 #include "compare/library.h"
 #include "compare/machine.h"
+#include "compare/page_table.h"
 #include "compare/recorded.h"
 #include "compare/tune.h"
 #include "compare/untouched.h"
@@ -277,13 +278,18 @@ static void rows_drop_no_switching(struct compare *compare)
     compare->rows_count = kept;
 }
 
+static void row_close(struct compare_row *row)
+{
+    json_decref(row->reports);
+    json_decref(row->timed);
+    json_decref(row->series);
+}
+
 static void rows_close(struct compare *compare)
 {
-    for (size_t i = 0; i < compare->rows_count + compare->rows_hidden; i++) {
-        json_decref(compare->rows[i].reports);
-        json_decref(compare->rows[i].timed);
-        json_decref(compare->rows[i].series);
-    }
+    for (size_t i = 0; i < compare->rows_count + compare->rows_hidden; i++)
+        row_close(&compare->rows[i]);
+    row_close(&compare->uncleared);
     free(compare->rows);
     compare_recorded_close(compare);
     others_free(&compare->others);
@@ -353,6 +359,8 @@ static int measure(struct compare *compare)
         return cli_fail(&cli_compare, "%s: no memory for what was resident", trace);
     compare_run_rows(compare);
     compare_recorded_hide(compare);
+    compare_run_uncleared(compare);
+    compare_page_table_correct(compare);
     compare_untouched_correct(compare);
     progress_text("");
     compare_expect(compare);

@@ -41,6 +41,7 @@ static void compare_run_enter(void *of)
 struct run_how {
     const char *engine;  /* NULL: replay's default */
     const char *further; /* an option, or NULL */
+    bool uncleared;      /* as the recorder's tcmalloc leaves what calloc() returns */
     const char *sample;  /* words that say which calls are timed */
     char sample_offset[48];
     const char *ordered; /* the stream */
@@ -67,6 +68,7 @@ static char **words_make(const struct compare *compare, const struct run_how *ho
         *next++ = (char *)how->engine;
     }
     if (how->further != NULL) *next++ = (char *)how->further;
+    if (how->uncleared) *next++ = (char *)"--uncleared";
     if (compare->program_has != NULL) {
         *next++ = (char *)"--program-has";
         *next++ = compare->program_has;
@@ -197,6 +199,14 @@ static struct run_how how_of(const struct compare *compare, const char *engine, 
     return how;
 }
 
+static struct run_how how_of_null(const char *ordered, const char *further)
+{
+    struct run_how how = {
+        .engine = "null", .further = further, .sample = "--sample=0", .ordered = ordered};
+    snprintf(how.sample_offset, sizeof how.sample_offset, "--sample-offset=0");
+    return how;
+}
+
 /* Puts the merged times of calls into the reports of all rounds. */
 static void latency_take(struct compare_row *row)
 {
@@ -246,7 +256,7 @@ static void compare_run_show_progress(const struct compare *compare, const struc
 
 bool compare_run_null(struct compare *compare, char *why, size_t why_bytes)
 {
-    const struct run_how how = {"null", NULL, "--sample=0", "--sample-offset=0", compare->ordered};
+    const struct run_how how = how_of_null(compare->ordered, NULL);
     double started = seconds_now();
     compare->null_report = compare_row_replay(compare, NULL, &how, why, why_bytes);
     compare->null_s = seconds_now() - started;
@@ -256,15 +266,14 @@ bool compare_run_null(struct compare *compare, char *why, size_t why_bytes)
 bool compare_run_null_changed(const struct compare *compare, struct compare_changed *changed,
                               char *why, size_t why_bytes)
 {
-    const struct run_how how = {"null", NULL, "--sample=0", "--sample-offset=0", changed->ordered};
+    const struct run_how how = how_of_null(changed->ordered, NULL);
     changed->null_report = compare_row_replay(compare, NULL, &how, why, why_bytes);
     return changed->null_report != NULL;
 }
 
 bool compare_run_lane_peaks(struct compare *compare, char *why, size_t why_bytes)
 {
-    const struct run_how how = {"null", "--lane-peaks", "--sample=0", "--sample-offset=0",
-                                compare->ordered};
+    const struct run_how how = how_of_null(compare->ordered, "--lane-peaks");
     json_t *report = compare_row_replay(compare, NULL, &how, why, why_bytes);
     if (report == NULL) return false;
     compare->lane_peaks_bytes = compare_report_number(report, "lane_peaks_bytes");
@@ -279,6 +288,23 @@ const char *compare_engine(const struct compare *compare)
     return json_string_value(json_object_get(compare->null_report, "auto_engine"));
 }
 
+/* Whether the row's allocator is that of the recording, and the recorder's: which leaves pages alone that
+ * upstream's clears for calloc(). */
+static bool is_recorders(const struct compare *compare, const struct compare_row *row)
+{
+    const char *recorded =
+        json_string_value(json_object_get(compare->null_report, "recorded_allocator"));
+    return compare->recorded != NULL && row->found.known != NULL &&
+           row->found.known == compare->recorded->found.known &&
+           allocators_is_of_recorder(recorded);
+}
+
+/* What code would save is asked of the program as it was recorded. */
+static bool is_uncleared(const struct compare *compare, const struct compare_row *row)
+{
+    return compare->options.what_ifs_count > 0 && is_recorders(compare, row);
+}
+
 static void compare_row_run(struct compare *compare, struct compare_row *row, unsigned round)
 {
     const struct known_allocator *known = row->found.known;
@@ -286,6 +312,7 @@ static void compare_row_run(struct compare *compare, struct compare_row *row, un
     bool only_times = round >= compare->options.rounds;
     struct run_how how = how_of(compare, nothing ? "null" : compare_engine(compare), round);
     how.ordered = row->changed != NULL ? row->changed->ordered : compare->ordered;
+    how.uncleared = is_uncleared(compare, row);
     if (nothing && only_times) return;
     json_t *report = compare_row_replay(compare, row, &how, row->why, sizeof row->why);
     compare->runs_done++;
@@ -304,6 +331,7 @@ json_t *compare_run_beginning(struct compare *compare, struct compare_row *row)
     struct run_how how = how_of(compare, compare_engine(compare), 0);
     how.further = "--touch=line";
     how.ordered = row->changed != NULL ? row->changed->ordered : compare->ordered;
+    how.uncleared = is_uncleared(compare, row);
     snprintf(message, sizeof message, "what is left untouched: %s", row->label);
     progress_text(message);
     return compare_row_replay(compare, row, &how, why, sizeof why);
@@ -325,5 +353,42 @@ void compare_run_rows(struct compare *compare)
     }
     for (size_t i = 0; i < rows; i++)
         latency_take(&compare->rows[i]);
+    progress_text("");
+}
+
+/* Whether the program may have left pages alone of what calloc() returned. */
+static bool may_leave_pages(const struct compare *compare)
+{
+    const json_t *report = json_array_get(compare->recorded->reports, 0);
+    return compare_report_number(report, "untouched_bytes") > 0 &&
+           compare_report_number(json_object_get(report, "by_kind"), "calloc") > 0;
+}
+
+/* False: it is the same as the recorded row, or has failed. */
+static bool uncleared_run(struct compare *compare, struct compare_row *row, unsigned round)
+{
+    struct run_how how = how_of(compare, compare_engine(compare), round);
+    how.ordered = compare->ordered;
+    how.uncleared = true;
+    json_t *report = compare_row_replay(compare, row, &how, row->why, sizeof row->why);
+    if (report == NULL) return false;
+    json_array_append_new(row->reports, report);
+    series_take(row, report);
+    return compare_report_number(report, "uncleared_objects") > 0;
+}
+
+void compare_run_uncleared(struct compare *compare)
+{
+    const struct compare_row *recorded = compare->recorded;
+    struct compare_row *row = &compare->uncleared;
+    if (recorded == NULL || *recorded->why != '\0' || compare->options.what_ifs_count > 0 ||
+        !is_recorders(compare, recorded) || !may_leave_pages(compare))
+        return;
+    compare_row_open(row, recorded->entry);
+    bool good = true;
+    progress_text("what calloc() cleared");
+    for (unsigned round = 0; good && round < compare->options.rounds; round++)
+        good = !process_interrupted() && uncleared_run(compare, row, round);
+    if (!good) json_array_clear(row->reports);
     progress_text("");
 }

@@ -22,6 +22,9 @@ const char *compare_engine(const struct compare *compare);
 /* Runs all rounds of all rows. */
 void compare_run_rows(struct compare *compare);
 
+/* Replays the recorded row as often again, for compare->uncleared, if there is a difference. */
+void compare_run_uncleared(struct compare *compare);
+
 /* Replays a row once more, and writes to the beginning of each object only. NULL: it has failed. */
 json_t *compare_run_beginning(struct compare *compare, struct compare_row *row);
 

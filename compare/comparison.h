@@ -135,6 +135,8 @@ struct compare {
     struct compare_entry recorded_entry;
     bool recorded_is_added;             /* a row for it */
     const struct compare_row *recorded; /* with the allocator of the recording, or NULL */
+    struct compare_row uncleared; /* the same, as the recorder's tcmalloc leaves pages alone that upstream's
+                                     clears for calloc(); without reports: there are none */
     struct compare_original original;
     bool few_calls; /* too few for a ranking */
     struct compare_verdict verdicts[COMPARE_MEASURES];
@@ -180,6 +182,13 @@ static inline bool compare_row_is_nothing(const struct compare_row *row)
 
 /* Whether the trace has everything that the program did. */
 bool compare_is_whole(const struct compare *compare);
+
+/* The row whose memory the recorded program's is to follow; only if there is `recorded`. */
+static inline const struct compare_row *compare_row_to_follow(const struct compare *compare)
+{
+    return json_array_size(compare->uncleared.reports) > 0 ? &compare->uncleared
+                                                           : compare->recorded;
+}
 
 /* A report of any row that did not fail and is not `none`, for what is the same in all of them;
  * NULL: there is no such row. */

@@ -211,6 +211,15 @@ static bool original_is_replayed(struct compare *compare)
     return *original->why_not == '\0';
 }
 
+/* A replay writes at once to the pages of a large object that the program touched one by one: then curves
+ * are apart that have the same peak. INFINITY: there is no such object, or it is not known. */
+static double distance_at_peak(const struct compare_row *recorded, double replayed, double heap)
+{
+    const double untouched =
+        compare_report_number(json_array_get(recorded->reports, 0), "untouched_bytes");
+    return untouched > 0 && !isnan(heap) ? fabs(replayed - heap) : INFINITY;
+}
+
 /* Sets original->why_not: why the replay cannot stand for the allocator's part of the process;
  * empty if it can. */
 static void original_follow(struct compare_original *original, const struct compare_row *recorded,
@@ -222,7 +231,10 @@ static void original_follow(struct compare_original *original, const struct comp
                                          : compare_median("peak_net_rss_bytes", recorded->reports);
     original->untouched = untouched_is_much(replayed, peak);
     if (is_corrected) return;
-    const double apart = original->follows = distance_of_replay(recorded->series, others) / peak;
+    const double apart = original->follows =
+        fmin(distance_of_replay(recorded->series, others),
+             distance_at_peak(recorded, replayed, untouched_heap_bytes(others, peak))) /
+        peak;
     char *why = original->why_not;
     const size_t bytes = sizeof original->why_not;
     if (isnan(peak))
@@ -320,15 +332,16 @@ static double expect_bytes(double original, const struct compare_row *row,
 static void expect_row(struct compare *compare, struct compare_row *row)
 {
     const struct compare_original *original = &compare->original;
-    const struct compare_row *recorded = compare->recorded;
+    const struct compare_row *follows = compare_row_to_follow(compare);
     if (*row->why != '\0' || compare_row_is_nothing(row)) return;
-    if (!isnan(original->allocator_seconds)) expect_cpu(&row->expected, row, recorded, original);
+    if (!isnan(original->allocator_seconds))
+        expect_cpu(&row->expected, row, compare->recorded, original);
     if (*original->why_not != '\0') return;
     row->expected.peak_bytes =
-        expect_bytes(original->peak_bytes, row, recorded, "peak_net_rss_bytes");
+        expect_bytes(original->peak_bytes, row, follows, "peak_net_rss_bytes");
     row->expected.mean_bytes =
-        expect_bytes(original->mean_bytes, row, recorded, "mean_net_rss_bytes");
-    row->expected.end_bytes = expect_bytes(original->end_bytes, row, recorded, "end_net_rss_bytes");
+        expect_bytes(original->mean_bytes, row, follows, "mean_net_rss_bytes");
+    row->expected.end_bytes = expect_bytes(original->end_bytes, row, follows, "end_net_rss_bytes");
 }
 
 void compare_expect(struct compare *compare)
@@ -339,7 +352,7 @@ void compare_expect(struct compare *compare)
         compare->rows[i].expected = unknown;
     original_read(original, compare->null_report);
     if (!original_is_replayed(compare)) return;
-    original_follow(original, compare->recorded, &compare->others);
+    original_follow(original, compare_row_to_follow(compare), &compare->others);
     if (!original->untouched) original->allocator_seconds = allocator_seconds(compare);
     for (size_t i = 0; i < compare->rows_count; i++)
         expect_row(compare, &compare->rows[i]);

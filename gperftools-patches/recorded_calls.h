@@ -184,9 +184,15 @@ template <unsigned kind, void *(*plain)(size_t)> ALWAYS_INLINE void *allocate(si
     return object;
 }
 
+// Of a large object, pages that the system has not given yet are left alone (tracing/data/new_memory.h).
 void *plain_calloc(size_t size)
 {
-    return malloctape_plain_calloc(1, size);
+    if (size < NEW_MEMORY_BYTES_LEAST) return malloctape_plain_calloc(1, size);
+    void *object = malloctape_plain_malloc(size);
+    if (object != NULL)
+        new_memory_clear(object,
+                         tcmalloc::IsEmergencyPtr(object) ? size : tc_nallocx(size, 0)); // as upstream
+    return object;
 }
 void *plain_new_nothrow(size_t size)
 {

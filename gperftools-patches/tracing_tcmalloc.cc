@@ -10,7 +10,8 @@
 //              the slow path
 //   slow path  calls the plain function and records the event around it
 //
-// So the allocator does what upstream's does, and objects have the same addresses. Upstream lets
+// So the allocator does what upstream's does, and objects have the same addresses. (But for pages of large
+// objects that calloc() need not write to: recorded_calls.h, plain_calloc().) Upstream lets
 // several entry points share a body; here each has its own, as each is a kind of call.
 //
 // The entry points do not throw. They are not declared noexcept all the same, because the compiler
@@ -27,6 +28,7 @@ static inline void ReplaceSystemAlloc() {}
 
 #include "allocators/facts_tcmalloc.h"
 #include "tracing/core/capture.h"
+#include "tracing/data/new_memory.h"
 #include "tracing/os/next_function.h"
 #include "tracing/os/probes.h"
 #include "tracing/process/runtime.h"
@@ -159,6 +161,12 @@ class TracingExtension : public TCMallocImplementation {
     {
         record_heap_call(CALL_SET_PROPERTY, 2, property_number(name), value);
         return TCMallocImplementation::SetNumericProperty(name, value);
+    }
+
+    virtual void SetSystemAllocator(SysAllocator *allocator)
+    {
+        new_memory_may_be_filled();
+        TCMallocImplementation::SetSystemAllocator(allocator);
     }
 
   private:

@@ -53,6 +53,22 @@ static void others_take_mapping(void *of, const struct mapping_record *record)
     mapping_table_take(&reading->table, record);
 }
 
+static void others_take_break(struct others *others, const struct residency *residency,
+                              const uint8_t *at, const uint8_t *end)
+{
+    static const char name[] = "[heap]";
+    struct residency_area area = {.name = NULL};
+    uint64_t latest = 0;
+    while (at < end && residency_take_area(&at, end, &latest, &area) == NULL) {
+        if (area.name_bytes != sizeof name - 1 || memcmp(area.name, name, sizeof name - 1) != 0)
+            continue;
+        const uint64_t from = area.start * residency->page_bytes,
+                       to = area.end * residency->page_bytes;
+        if (others->break_from == 0 || from < others->break_from) others->break_from = from;
+        if (to > others->break_to) others->break_to = to;
+    }
+}
+
 /* Of large chunks it is not asked how many there can be. */
 static void others_take_residency(void *of, const struct residency *residency, const uint8_t *at,
                                   const uint8_t *end)
@@ -62,6 +78,7 @@ static void others_take_residency(void *of, const struct residency *residency, c
     struct resident_dividing dividing = reading->dividing;
     dividing.large_bytes = UINT64_MAX;
     reading->kib = reading->heap_kib = 0;
+    others_take_break(others, residency, at, end);
     resident_divide(&dividing, &reading->table, residency, at, end);
     if (dividing.no_memory ||
         !array_reserve(&others->seconds, &others->seconds_room, others->count + 1,

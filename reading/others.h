@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "stream/instruction_reader.h"
 
@@ -20,6 +21,7 @@ struct others {
     double *seconds, *bytes; /* by look, in order; without the recorder's own */
     double *heap;            /* what the allocator had then */
     size_t count;            /* 0: the stream does not say it */
+    uint64_t break_from, break_to; /* addresses that the process ever had from brk(); 0: not known */
     char *files;             /* whose pages were resident at the first look: names, each with its
                                 end, by address: the first one is the program */
     size_t files_bytes;

@@ -8,8 +8,7 @@
 /* What the heap had is known less well than what the process had. */
 #define UNTOUCHED_LEAST_BYTES (1024.0 * 1024)
 
-/* NAN: not known. */
-static double untouched_heap_bytes(const struct others *others, double peak)
+double untouched_heap_bytes(const struct others *others, double peak)
 {
     double most = 0, heap = NAN;
     for (size_t i = 0; i < others->count; i++) {

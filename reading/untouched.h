@@ -34,6 +34,9 @@ static inline bool untouched_is_much(double replayed, double peak)
     return replayed > UNTOUCHED_REPLAYED_MOST * peak;
 }
 
+/* What the allocator had of the process's peak; NAN: not known. */
+double untouched_heap_bytes(const struct others *others, double peak);
+
 /* Whether a replay is to be corrected: it has clearly more than the process, or than the program's heap,
  * had. */
 bool untouched_is_needed(const struct others *others, double peak, double replayed);

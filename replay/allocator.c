@@ -11,6 +11,7 @@
 #include "common/atomic.h"
 #include "common/text.h"
 #include "replay/new_handler.h"
+#include "stream/instruction.h"
 
 static void *call_posix_memalign(size_t alignment, size_t size)
 {
@@ -240,6 +241,31 @@ static void allocator_mend_empty(struct allocator *allocator)
 uint64_t allocator_empty_frees(void)
 {
     return atomic_load_acquire(&empty.frees);
+}
+
+/* ---- large objects that calloc() does not clear ---- */
+
+static struct {
+    void *(*calloc)(size_t count, size_t size);
+    uint64_t objects; /* atomic */
+} uncleared;
+
+static void *uncleared_calloc(size_t count, size_t size)
+{
+    if (count * size < INSTRUCTION_TOUCHED_BYTES) return uncleared.calloc(count, size);
+    atomic_add_relaxed(&uncleared.objects, 1);
+    return malloc(count * size);
+}
+
+void allocator_leave_uncleared(struct allocator *allocator)
+{
+    uncleared.calloc = allocator->calloc;
+    allocator->calloc = uncleared_calloc;
+}
+
+uint64_t allocator_uncleared_objects(void)
+{
+    return atomic_load_acquire(&uncleared.objects);
 }
 
 void allocator_find(struct allocator *allocator)

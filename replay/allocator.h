@@ -141,4 +141,9 @@ uint64_t allocator_empty_frees(void);
 /* Looks everything up in the running process. Allocates memory from the allocator. */
 void allocator_find(struct allocator *allocator);
 
+/* From now on large objects of calloc() (INSTRUCTION_TOUCHED_BYTES) are had from malloc(), and counted: their
+ * pages that have had no content stay without, as under the recorder's tcmalloc. */
+void allocator_leave_uncleared(struct allocator *allocator);
+uint64_t allocator_uncleared_objects(void);
+
 #endif

@@ -23,6 +23,10 @@ void heap_open(struct heap *heap, const struct allocator *allocator);
 /* The size of the heap by heap->source. Allocates nothing, but takes the allocator's locks. */
 uint64_t heap_bytes(const struct heap *heap);
 
+/* The addresses that the process has had from brk(), by the system; both 0: it does not say them. Takes
+ * nothing from the allocator. */
+void heap_break(uint64_t *from, uint64_t *to);
+
 /* The call that gives memory back, in words; NULL: the allocator has none. */
 const char *heap_release_means(const struct allocator *allocator);
 

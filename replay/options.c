@@ -65,6 +65,8 @@ static const char options_help_text[] = /* %1$s: the program's name */
     "                      (default): as fast as possible\n"
     "      --thp=WHICH     transparent huge pages for the allocator's memory: always, madvise (where\n"
     "                      it asks for them) or never; system (default): as the system has them\n"
+    "      --uncleared     have large objects of calloc() from malloc(): under the recorder's\n"
+    "                      tcmalloc, pages that have had no content are not cleared, either\n"
     "      --warmup=N      carry out the first N calls without measuring them\n"
     "\n"
     "What to report:\n"
@@ -201,6 +203,7 @@ int options_parse(int argc, char **argv, struct options *options)
         {"speed", .take = speed_take},
         {"thp", .take = huge_pages_take, .choices = huge_pages_names},
         {"touch", 't', .choice = &policy->touch, .choices = touch_names},
+        {"uncleared", .flag = &policy->uncleared},
         {"verify-addresses", .flag = &policy->verify_addresses},
         {"warmup", .count = &policy->warmup_calls},
         {.name = NULL},

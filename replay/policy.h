@@ -33,6 +33,7 @@ struct policy {
     bool switching;               /* thread caches may follow the lanes */
     bool check;                   /* what malloc promises, of every object (promises.h) */
     bool lane_peaks;              /* count bytes by thread (lane_peaks.h) */
+    bool uncleared;               /* allocator_leave_uncleared() */
     bool verify_addresses;        /* compare addresses with those of the original */
     const char *program_has;      /* names of libraries, with commas: resident.h; NULL: none */
     uint64_t page_bytes;          /* of the system where the stream was recorded, which says it */

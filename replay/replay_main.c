@@ -97,6 +97,7 @@ int main(int argc, char **argv)
         return program_end(REPLAY_PROGRAM, status);
     }
     allocator_find(&allocator);
+    if (options.policy.uncleared) allocator_leave_uncleared(&allocator);
     report =
         (struct report){.options = &options, .engine = options.engine, .allocator = &allocator};
     measure_begin(&report.measurement);

@@ -32,6 +32,7 @@ struct report {
     uint64_t peak_live_bytes;
     unsigned busy_threads;     /* with at least one call in LANE_SHARE; 0: not counted */
     uint64_t lane_peaks_bytes; /* with policy.lane_peaks */
+    uint64_t break_from, break_to; /* heap_break(), at the end */
     const char *auto_engine;   /* what --engine auto would take; NULL: not known */
     uint64_t realigned; /* calls whose alignment the allocator refused, made with another one */
     uint64_t untouched; /* bytes of large objects that the trace says were never resident */

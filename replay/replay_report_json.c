@@ -96,6 +96,9 @@ static void report_set_policy(json_t *object, const struct options *options)
     json_object_set_new(object, "heap_calls", json_boolean(policy->heap_calls));
     json_put_text(object, "release_every", options->release_every);
     json_put_text(object, "program_has", policy->program_has);
+    json_object_set_new(
+        object, "uncleared_objects",
+        policy->uncleared ? json_integer((json_int_t)allocator_uncleared_objects()) : json_null());
     json_object_set_new(object, "free_at_end", json_boolean(policy->free_at_end));
     const long double limit = policy->limit_calls;
     PUT(object, REAL("speed", policy->speed),
@@ -236,6 +239,8 @@ static json_t *report_json(const struct report *report)
     report_set_latency(object, report);
     report_numbers(report, numbers_put, object);
     json_put_text(object, "heap_source", report->heap_source);
+    const long double from = report->break_from, to = report->break_to;
+    PUT(object, WHOLE("break_from", from > 0 ? from : -1), WHOLE("break_to", to > 0 ? to : -1));
     json_put_text(object, "release_means",
                   report->release_means != NULL ? report->release_means : "");
     const struct address_check *check = &report->address_check;

@@ -465,6 +465,7 @@ bool run_stream(const struct options *options, struct ahead *ahead, struct repor
             run_run_row(&run, report->totals.calls, reader->objects.bytes);
         if (good) looks_take(&run.looks, run.slices, &last, run.now_ns); /* of threads: drained */
         looks_end(&run.looks, &last);
+        heap_break(&report->break_from, &report->break_to);
         good = good && run_write_snapshot(&run, options->snapshot);
         if (good && run.policy->free_at_end && run.engine->free_all != NULL)
             report->freed_at_end = run.engine->free_all(&run.state);

@@ -11,6 +11,7 @@
 #include "compare/compare_numbers.h"
 #include "compare/expected.h"
 #include "compare/list.h"
+#include "compare/page_table.h"
 #include "compare/rank.h"
 #include "launch/allocators.h"
 
@@ -324,6 +325,47 @@ TEST(Expected, WhatOthersHadIsSubtracted)
     others.count = 0;
     compare_curves_subtract(&others, seconds.data(), process.data(), process.size());
     EXPECT_EQ(process, heap);
+}
+
+// Of three replays on tcmalloc one has its heap on both sides of a border.
+TEST(Expected, PartsOfThePageTableAreAsManyAsRecorded)
+{
+    const uint64_t border = UINT64_C(5) << 31, mib = 1 << 20;
+    const known_allocator tcmalloc = {"tcmalloc", {}, nullptr, nullptr, false, nullptr},
+                          glibc = {"glibc", {}, nullptr, nullptr, false, nullptr};
+    compare_row rows[2] = {};
+    rows[0].found.known = &tcmalloc;
+    rows[1].found.known = &glibc;
+    for (compare_row &row : rows) {
+        row.reports = json_array();
+        for (const uint64_t from : {border - 9 * mib, border - mib, border})
+            json_array_append_new(row.reports,
+                                  json_pack("{s:I,s:I,s:i,s:n}", "break_from", (json_int_t)from,
+                                            "break_to", (json_int_t)(from + 8 * mib),
+                                            "peak_net_rss_bytes", 10 << 20, "mean_net_rss_bytes"));
+    }
+    compare compare = {};
+    compare.rows = rows;
+    compare.rows_count = 2;
+    compare.recorded = &rows[0];
+    compare.others.break_from = border;
+    compare.others.break_to = border + mib;
+    compare_page_table_correct(&compare);
+    const auto peak = [&](unsigned row, size_t report) {
+        return compare_report_number(json_array_get(rows[row].reports, report), "peak_net_rss_bytes") / mib;
+    };
+    EXPECT_EQ(peak(0, 0), 10);
+    EXPECT_EQ(peak(0, 1), 8);
+    EXPECT_EQ(peak(0, 2), 10);
+    EXPECT_EQ(peak(1, 1), 10);
+    compare.others.break_from = border - mib;
+    compare_page_table_correct(&compare);
+    EXPECT_EQ(peak(0, 0), 12);
+    compare.others.break_to = 0; // not known
+    compare_page_table_correct(&compare);
+    EXPECT_EQ(peak(0, 0), 12);
+    for (compare_row &row : rows)
+        json_decref(row.reports);
 }
 
 TEST(Expected, CurvesThatGoTogetherAreNotApart)

@@ -38,7 +38,7 @@ has() { # has KEY VALUE
 has_every_key() {
     for key in status recording limited program engine allocator allocator_path \
         thin thread_cache_switching thread_caches touch heap_calls clock speed limit warmup \
-        release_every program_has free_at_end \
+        release_every program_has uncleared_objects free_at_end break_from break_to \
         releases release_means release_seconds freed_at_end \
         sample_every sample_offset \
         events by_kind substituted measured_events events_per_second wall_seconds elapsed_seconds \

@@ -123,7 +123,61 @@ has_classes() {
         ! prints ' mapping touched '
 }
 
-plan 19
+# What calloc() returns is zero: in new memory, in that of objects that were freed, in both, and where the
+# program has mapped a file; and errno stays. Of new memory the recorder's tcmalloc leaves pages alone.
+cat >cleared.c <<'CODE'
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#define MIB ((size_t)1 << 20)
+static int is_zero(size_t bytes)
+{
+    errno = 77;
+    const char *object = calloc(1, bytes);
+    if (errno != 77 || !object) return 0;
+    for (size_t i = 0; i < bytes; i++)
+        if (object[i]) return 0;
+    memset((char *)object, 1, bytes);
+    free((char *)object);
+    return 1;
+}
+static int is_zero_where_a_file_was(const char *name)
+{
+    const int file = open(name, O_RDWR);
+    char *object = memalign(65536, 8 * MIB);
+    memset(object, 1, 8 * MIB);
+    if (mmap(object + MIB, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, file, 0) != object + MIB)
+        return 0;
+    free(object);
+    return is_zero(8 * MIB) && is_zero(8 * MIB + 4096);
+}
+int main(int count, char **words)
+{
+    char *volatile sparse = calloc(64, MIB);
+    sparse[5 * MIB] = 1;
+    if (!is_zero(300000) || !is_zero(MIB) || !is_zero(3 * MIB) || !is_zero(2 * MIB - 7)) return 1;
+    return count > 1 && !is_zero_where_a_file_was(words[1]) ? 2 : 7;
+}
+CODE
+${CC:-cc} -O1 -o cleared cleared.c
+tr '\0' '\377' </dev/zero | head -c 1048576 >ones
+
+are_cleared() {
+    local all
+    rm -f sparse.raw*
+    exit_status env TCMALLOC_TRACE_OUTPUT=sparse.raw LD_PRELOAD="$lib/libtcmalloc_minimal_tracing.so" \
+        ./cleared ones 2>err
+    [ "$status" = 7 ] && ordered sparse.raw && has_touched 67108864 1 3 || return 1
+    all=$(LD_PRELOAD="$lib/libtcmalloc_minimal.so" peak) && [ "$all" -gt 64 ] &&
+        [ "$(LD_PRELOAD="$lib/libtcmalloc_minimal.so" peak --uncleared)" -lt $((all - 60)) ] &&
+        json replay.json 'j["uncleared_objects"] == 7'
+}
+
+plan 20
 for library in $libraries; do
     for way in freed passed kept; do
         check "$library: a sparse object, $way" is_sparse "$library" "$way"
@@ -131,7 +185,7 @@ for library in $libraries; do
     check "$library: a sparse object in a program that is killed" is_killed "$library"
     check "$library: threads share the memory of large objects" are_shared "$library"
 done
-# (tcmalloc writes to all of these, and the program has that much then.)
+check "what calloc() returns is zero, and the recorder's tcmalloc leaves new pages alone" are_cleared
 check 'a sparse object, zeroed' is_sparse libmalloctape.so zeroed
 check 'a sparse object, moved' moves libmalloctape.so
 check 'what is left alone is said' is_said

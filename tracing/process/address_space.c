@@ -6,6 +6,7 @@
  * signal handlers and in children that share the memory: nothing here takes a lock, and until libc's
  * functions have been found, the system is called instead. */
 #include "tracing/core/mappings.h"
+#include "tracing/data/new_memory.h"
 #include "tracing/os/next_function.h"
 #include "tracing/os/os.h"
 
@@ -60,6 +61,8 @@ static void *map_by_system(void *address, size_t length, int protection, int fla
 static void note_map(void *made, void *address, size_t length, int protection, int flags, int file,
                      off_t offset, struct mappings_maker maker)
 {
+    if (flags & MAP_FIXED && (flags & MAP_SHARED || !(flags & MAP_ANONYMOUS)))
+        new_memory_may_be_filled();
     if (!mappings_are_recorded()) return;
     const bool failed = made == MAP_FAILED;
     if (protection == PROT_NONE && !failed) no_access_at((uintptr_t)made, length, true);
@@ -138,6 +141,7 @@ void *space_mremap(void *address, size_t length, size_t new_length, int flags, .
     va_list more;
     va_start(more, flags);
     if (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) to = va_arg(more, void *);
+    if (flags & MREMAP_FIXED) new_memory_may_be_filled();
     va_end(more);
     struct mappings_place place = {.is_entered = false};
     if (recorded && !keeps) place = mappings_begin(&record, MAKER);
@@ -210,6 +214,7 @@ void *space_shmat(int id, const void *address, int flags)
     void *made = next_functions()->shmat(id, address, flags);
     const int kept_errno = errno;
     struct shmid_ds segment;
+    if (address != NULL) new_memory_may_be_filled();
     if (!mappings_are_recorded()) return made;
     struct mapping_record record = {.what = MAPPING_ATTACH,
                                     .failed = made == (void *)-1,
