@@ -24,7 +24,9 @@ const char *owners_words(const struct owners *owners, const struct owners_row *r
     case OWNERS_FREE:
         if (owners == NULL) return "the rest of the heap";
         return owners->tally->has_older ? "the rest of the heap: older objects, or free"
-                                        : "free in the heap (--under: in which pages)";
+               : tally_has_unseen(owners->tally)
+                   ? "the rest of the heap: objects that were not recorded, or free"
+                   : "free in the heap (--under: in which pages)";
     case OWNERS_MAPPED:
         if (*row->name == '(') return words_format("mapped %s", words_name(row->name));
         return has_name ? words_format("mapped by %s", words_name(row->name))

@@ -237,6 +237,21 @@ static uint64_t shared_bytes(const struct history *history)
     return at < history->now.count ? history->now.values[at] : 0;
 }
 
+/* Of jemalloc. It counts what it adds by rounding, too, and free objects that it keeps for threads. */
+static void look_at_unseen(struct tally *tally)
+{
+    const unsigned at = statistics_find(&tally->history.names, "allocated_bytes");
+    const uint64_t allocated = at < tally->history.now.count ? tally->history.now.values[at] : 0;
+    if (allocated > 2 * tally->live_bytes + tally->unseen_bytes)
+        tally->unseen_bytes = allocated - 2 * tally->live_bytes;
+}
+
+bool tally_has_unseen(const struct tally *tally)
+{
+    enum { THREAD_KEEPS = 1 << 20, FEW = 4 << 20 };
+    return !tally->has_older && tally->unseen_bytes > FEW + THREAD_KEEPS * tally->totals.threads;
+}
+
 /* `usage` is NULL if the tick has none. False: no memory. */
 static bool tick(struct tally *tally, const uint64_t *operands, const uint64_t *usage)
 {
@@ -258,6 +273,7 @@ static bool tick(struct tally *tally, const uint64_t *operands, const uint64_t *
     if (rss > tally->peak_rss_bytes && !rise_add(tally, &now)) return false;
     if (rss > 0 && tally->first_rss.bytes == 0) tally->first_rss = now;
     if (rss > 0) tally->last_rss = now;
+    look_at_unseen(tally);
     if (operands[2] > tally->peak_heap_bytes) tally->peak_heap_bytes = operands[2];
     piece_end(tally, rss, operands[2]);
     return true;

@@ -96,8 +96,11 @@ struct tally {
     struct tally_rss first_rss, last_rss; /* at the first and the last tick that have it */
     uint64_t peak_heap_bytes, user_ns, system_ns;
     uint64_t recorder_bytes; /* at the first tick with any since somebody has set it to 0 */
-    struct history history; /* the caller sets its names */
-    bool has_older;         /* the process had objects before recording began: set by the caller */
+    struct history history;  /* the caller sets its names */
+    bool has_older;          /* the process had objects before recording began: set by the caller */
+    /* The most that an allocator which counts what it has allocated had more than twice what was
+     * alive, at a tick. */
+    uint64_t unseen_bytes;
 
     struct sizes sizes;
     struct lanes lanes;
@@ -129,6 +132,10 @@ struct tally {
 /* False: no memory. */
 bool tally_open(struct tally *tally);
 void tally_close(struct tally *tally);
+
+/* Whether the allocator has objects that no recorded call made, and that are not what it keeps for
+ * threads. */
+bool tally_has_unseen(const struct tally *tally);
 
 /* Counts the first `count` instructions of a batch. Batches have indices and come one after
  * another; only of the last one may `count` be less than all. False: no memory. */

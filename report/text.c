@@ -129,6 +129,11 @@ void report_print_unusual(const struct report_trace *trace, const char *words, F
                 printable_text(trace->foreign_malloc),
                 tally->calls > 0 ? "only what it passes on was recorded"
                                  : "no call of it was recorded");
+    if (tally_has_unseen(tally))
+        fprintf(to,
+                "! %sThe allocator had %s and more that recorded calls do not explain: of calls of "
+                "its own functions, such as mallocx().\n",
+                words, words_bytes(tally->unseen_bytes));
     if (trace->thin > 0) {
         char thin[METADATA_THIN_TEXT];
         metadata_thin_text(trace->thin, thin);
@@ -166,7 +171,8 @@ void report_print_unusual(const struct report_trace *trace, const char *words, F
                 "copied.\n",
                 words, words_share(small, tally->reallocs),
                 words_bytes(tally->realloc.copied_bytes));
-    if (!tally->has_older && tally->peak_heap_bytes > tally->peak.bytes + tally->peak.bytes / 2 &&
+    if (!tally->has_older && !tally_has_unseen(tally) &&
+        tally->peak_heap_bytes > tally->peak.bytes + tally->peak.bytes / 2 &&
         tally->peak_heap_bytes > tally->peak.bytes + (16 << 20))
         fprintf(to,
                 "! %sAt its peak, the heap was %.1f times as large as the peak of live bytes.\n",
