@@ -123,6 +123,8 @@ static void recordings_take_line(struct recordings *recordings, const char *line
         take_unrecorded(&recordings->unfollowed, line + used + 1);
     else if (sscanf(line, "other_libc %d%n", &process, &used) == 1 && line[used] == ' ')
         take_unrecorded(&recordings->other_libc, line + used + 1);
+    else if (sscanf(line, "unreadable %d%n", &process, &used) == 1 && line[used] == ' ')
+        take_unrecorded(&recordings->unreadable, line + used + 1);
     else
         cli_tell("%s", line);
 }
@@ -168,6 +170,9 @@ void recordings_tell_unrecorded(const struct recordings *recordings)
     tell_unrecorded(&recordings->other_libc,
                     "was not recorded: it has another C library than glibc",
                     "were not recorded: they have another C library than glibc");
+    tell_unrecorded(&recordings->unreadable,
+                    "was not recorded: it cannot read the library that records",
+                    "were not recorded: they cannot read the library that records");
 }
 
 void recordings_end(struct recordings *recordings)
@@ -183,6 +188,7 @@ void recordings_end(struct recordings *recordings)
     free(recordings->list);
     free(recordings->unfollowed.program);
     free(recordings->other_libc.program);
+    free(recordings->unreadable.program);
     free(recordings->line);
     unlink(recordings->path);
     fclose(recordings->file);

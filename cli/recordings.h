@@ -43,7 +43,7 @@ struct recordings {
     size_t count, room;
     struct keeping *keepings;
     size_t keepings_count, keepings_room;
-    struct unrecorded unfollowed, other_libc;
+    struct unrecorded unfollowed, other_libc, unreadable;
     char *line; /* recordings.c only */
     size_t line_room;
 };

@@ -359,6 +359,17 @@ before() {
         grep -q 'another malloc is in use, only what it passes on was recorded: .*/counts.so' err
 }
 
+# As in another root directory: the linker does not complain to the program's standard error.
+library_is_gone() {
+    cp "$library" libmalloctape.so && : >notices &&
+        TCMALLOC_TRACE_OUTPUT=gone.%p.lz4 TCMALLOC_TRACE_REPORT=$PWD/notices \
+            LD_PRELOAD=$PWD/libmalloctape.so \
+            sh -c 'rm libmalloctape.so; echo x | cat; env' >out 2>err &&
+        head -n 1 out | grep -q '^x$' && ! grep -q '^LD_PRELOAD' out && [ ! -s err ] &&
+        grep -q '^unreadable [0-9]* cat$' notices && grep -q '^unreadable [0-9]* env$' notices &&
+        ! grep -q '^unreadable [0-9]* rm$' notices
+}
+
 own_operators() {
     through "$library" ./operators && [ "$(cat out)" = '4 4' ] &&
         [ "$(objects raw.lz4 777)" = 1 ] &&
@@ -495,7 +506,7 @@ is_unknown_glibc() {
     [ "$glibc" != 'glibc 2.36' ] && grep -q '^memory ' out && ! grep -q 'arenas ' out
 }
 
-plan 26
+plan 27
 check 'programs and libraries' compiled
 check 'the C library' named '' 'glibc '
 check "malloctape's plain tcmalloc" named "$plain_library" 'gperftools '
@@ -526,6 +537,7 @@ check "the C library's other names" old_names
 check 'an interposer that is made of these' over_libc
 check 'the C library before' comes_last
 check 'an interposer before' before
+check 'a library that is gone' library_is_gone
 check 'a program with some of the operators' own_operators
 check 'an alignment of 0' unaligned
 check 'a C++ runtime that is linked statically' static_runtime

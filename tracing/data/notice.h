@@ -13,6 +13,7 @@
  *     unfollowed PROCESS NAME          it is not recorded, unlike what started it; NAME: program,
  *                                      or nothing after a fork
  *     other_libc PROCESS NAME          this program, which the process starts, is not recorded
+ *     unreadable PROCESS NAME          the same, as it could not load the library
  *     malloctape: TEXT                 to be shown at once
  *     keeping PROCESS DIRECTORY        of its keeper (keep/each.h), whose other lines are shown;
  *                                      nothing: it keeps nothing

@@ -36,6 +36,22 @@ bool preload_list_has_own(const char *list)
     }
 }
 
+bool preload_list_own_path(char *to, size_t room, const char *list)
+{
+    size_t bytes;
+    for (;; list += bytes) {
+        list += strspn(list, separators);
+        bytes = strcspn(list, separators);
+        if (bytes == 0) return false;
+        if (is_own(list, bytes)) break;
+    }
+    if (bytes >= room || memchr(list, '/', bytes) == NULL || memchr(list, '$', bytes) != NULL)
+        return false;
+    memcpy(to, list, bytes);
+    to[bytes] = '\0';
+    return true;
+}
+
 void preload_list_without_own(char *to, const char *list)
 {
     char *const start = to;

@@ -8,12 +8,16 @@
 #include "tracing/os/preload_list.h"
 #include "tracing/process/program_path.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
 
 /* Of a dynamic linker's path: all that exist are far below this. */
 enum { LINKER_BYTES = 256 };
+
+/* Of the library's path: a longer one is taken for one that can be read. */
+enum { LIBRARY_BYTES = 1024 };
 
 /* An environment, or a PATH, that needs more is left alone: it would be too much for the stack. */
 enum { ROOM_BYTES_MAX = 1 << 18 };
@@ -61,17 +65,35 @@ char *const *other_linker_environment(void *room, char *const environment[])
 
 /* ---- the program ---- */
 
-static void tell(void *path)
+static void tell(const char *why, const char *path)
 {
     const bool follows = output_name_has_process(settings.output);
-    notice_for_record(follows ? "other_libc %lu %s" : "unfollowed %lu %s",
-                      (uint64_t)os_process_id(), output_name_last(path));
+    notice_for_record("%s %lu %s", follows ? why : "unfollowed", (uint64_t)os_process_id(),
+                      output_name_last(*path ? path : "a program"));
 }
 
-/* Apart, because the notice opens a file. */
-static void tell_apart(const char *path)
+static void tell_other_libc(void *path)
 {
-    os_call_apart(tell, (void *)(uintptr_t)path, false);
+    tell("other_libc", path);
+}
+
+static void tell_unreadable(void *path)
+{
+    tell("unreadable", path);
+}
+
+/* In another root directory, or for another user. */
+static bool cannot_read_own(char *const environment[])
+{
+    char path[LIBRARY_BYTES];
+    for (; *environment != NULL; environment++) {
+        const char *list = own_list(*environment);
+        if (list == NULL || !preload_list_own_path(path, sizeof path, list)) continue;
+        const int file = os_file_open_read(path);
+        if (file >= 0) os_file_close(file);
+        if (file == -ENOENT || file == -EACCES) return true;
+    }
+    return false;
 }
 
 size_t other_linker_room(int directory, const char *path, int flags, char *const environment[])
@@ -79,10 +101,12 @@ size_t other_linker_room(int directory, const char *path, int flags, char *const
     char linker[LINKER_BYTES];
     const size_t bytes = room_for(environment);
     if (bytes == 0 || bytes > ROOM_BYTES_MAX || path == NULL || os_is_confined() ||
-        os_exec_linker(directory, path, flags, linker, sizeof linker) == 0 ||
-        linker_is_glibc(linker))
+        os_exec_linker(directory, path, flags, linker, sizeof linker) == 0)
         return 0;
-    tell_apart(*path ? path : "a program");
+    const bool is_glibc = linker_is_glibc(linker);
+    if (is_glibc && !cannot_read_own(environment)) return 0;
+    /* Apart, because the notice opens a file. */
+    os_call_apart(is_glibc ? tell_unreadable : tell_other_libc, (void *)(uintptr_t)path, false);
     return bytes;
 }
 
