@@ -573,6 +573,11 @@ bool os_memory_pages(uintptr_t start, size_t pages, uint8_t *resident)
     return false;
 }
 
+bool os_memory_may_be_swapped(void)
+{
+    return false;
+}
+
 bool os_memory_is_own(uintptr_t start, uintptr_t end)
 {
     (void)start, (void)end;

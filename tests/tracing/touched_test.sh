@@ -123,8 +123,8 @@ has_classes() {
         ! prints ' mapping touched '
 }
 
-# What calloc() returns is zero: in new memory, in that of objects that were freed, in both, and where the
-# program has mapped a file; and errno stays. Of new memory the recorder's tcmalloc leaves pages alone.
+# What calloc() returns is zero: in new memory, in that of objects that were freed, in both, in what was
+# swapped out (if the system swaps), and where the program has mapped a file; and errno stays. Of new memory the recorder's tcmalloc leaves pages alone.
 cat >cleared.c <<'CODE'
 #define _GNU_SOURCE
 #include <errno.h>
@@ -134,6 +134,9 @@ cat >cleared.c <<'CODE'
 #include <string.h>
 #include <sys/mman.h>
 #define MIB ((size_t)1 << 20)
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT 21
+#endif
 static int is_zero(size_t bytes)
 {
     errno = 77;
@@ -142,6 +145,7 @@ static int is_zero(size_t bytes)
     for (size_t i = 0; i < bytes; i++)
         if (object[i]) return 0;
     memset((char *)object, 1, bytes);
+    madvise((char *)object, bytes, MADV_PAGEOUT);
     free((char *)object);
     return 1;
 }

@@ -62,6 +62,9 @@ uint64_t os_memory_resident_bytes(uint64_t *of_files);
  * is mapped, or the system does not say. */
 bool os_memory_pages(uintptr_t start, size_t pages, uint8_t *resident);
 
+/* Whether the system may move memory without a file elsewhere, or does not say so. */
+bool os_memory_may_be_swapped(void);
+
 /* Whether any of what these functions and os_file_map() have mapped lies between the addresses. */
 bool os_memory_is_own(uintptr_t start, uintptr_t end);
 

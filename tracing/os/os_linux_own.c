@@ -11,6 +11,7 @@
 
 #include <sys/auxv.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 
 /* The shadow table has one for each GiB of the heap and two for each 2 million places, of which
  * there are at most 2^32. Over another allocator than ours that is two for 32 MiB of heap. */
@@ -86,6 +87,12 @@ bool os_memory_pages(uintptr_t start, size_t pages, uint8_t *resident)
 {
     return system_call(SYS_mincore, (long)start, (long)(pages * os_page_bytes()), (long)resident, 0,
                        0, 0) == 0;
+}
+
+bool os_memory_may_be_swapped(void)
+{
+    struct sysinfo info;
+    return system_call(SYS_sysinfo, (long)&info, 0, 0, 0, 0, 0) != 0 || info.totalswap > 0;
 }
 
 size_t os_page_bytes(void)
