@@ -14,18 +14,23 @@
 #include "reading/ordered.h"
 #include "stream/metadata.h"
 
-#define MOMENTS 4096u
+#define MOMENTS           4096u
+#define FACTOR_WITH_PEAKS 16 /* at most, if what was alive at peaks between them is to stay, too */
 
 struct thinning {
     struct small_trace trace;
-    uint64_t *born, *died;                           /* by object: bytes allocated until then */
-    uint32_t *calls;                                 /* by object */
-    uint64_t bytes;                                  /* allocated in all */
-    uint64_t peak;                                   /* bytes allocated when most were alive */
+    uint64_t *born, *died; /* by object: bytes allocated until then */
+    uint32_t *calls;       /* by object */
+    uint64_t bytes;        /* allocated in all */
+    /* Between two moments: bytes allocated when most were alive; 0: nothing was allocated. */
+    uint64_t peaks[MOMENTS + 2];
+    size_t highest;                                  /* of these peaks */
+    bool has_peaks;                                  /* more than that one */
     uint64_t *bits;                                  /* by object: it stays */
     double factor;                                   /* one object stands for so many, on average */
     double weights[THIN_CLASSES];                    /* the same of each class of sizes */
     uint64_t live[THIN_CLASSES], most[THIN_CLASSES]; /* bytes alive of each class; most of them */
+    uint64_t alive[THIN_CLASSES], crowd[THIN_CLASSES]; /* objects, likewise */
 };
 
 static bool thin_reserve(struct thinning *state)
@@ -56,46 +61,63 @@ static bool thin_is_free(const struct small_call *call)
     return shape_is_free(call_shapes[call->kind]);
 }
 
+/* Between which two moments that is. */
+static size_t thin_interval(const struct thinning *state, uint64_t bytes)
+{
+    return (size_t)((double)bytes / ((double)state->bytes + 1) * (MOMENTS + 1));
+}
+
+static void thin_sum(struct thinning *state)
+{
+    for (uint64_t i = 0; i < state->trace.count; i++) {
+        const struct small_call *call = &state->trace.calls[i];
+        if (call->object != SMALL_NONE && !thin_is_free(call)) state->bytes += call->size;
+    }
+}
+
 /* When each object begins and ends, on a clock of bytes allocated. False: no memory. */
 static bool thin_follow(struct thinning *state)
 {
     const struct small_trace *trace = &state->trace;
-    uint64_t live = 0, most = 0;
+    uint64_t bytes = 0, live = 0, most[MOMENTS + 2] = {0};
     uint64_t *sizes = pages_map((trace->objects_count + 1) * sizeof *sizes);
     if (sizes == NULL) return false;
+    thin_sum(state);
     for (uint64_t i = 0; i < trace->count; i++) {
         const struct small_call *call = &trace->calls[i];
         if (call->object == SMALL_NONE) continue;
         const unsigned class = thin_class_of(&trace->objects[call->object]);
         live -= sizes[call->object];
         state->live[class] -= sizes[call->object];
-        if (thin_is_free(call)) {
-            state->died[call->object] = state->bytes;
-            sizes[call->object] = 0;
-        } else {
-            if (state->calls[call->object] == 0) state->born[call->object] = state->bytes;
-            state->bytes += call->size;
-            state->died[call->object] = UINT64_MAX;
-            live += sizes[call->object] = call->size;
-            state->live[class] += call->size;
-            if (state->live[class] > state->most[class]) state->most[class] = state->live[class];
-        }
-        state->calls[call->object]++;
-        if (live <= most) continue;
-        most = live;
-        state->peak = state->bytes;
+        state->alive[class] -= sizes[call->object] > 0;
+        state->died[call->object] = thin_is_free(call) ? bytes : UINT64_MAX;
+        sizes[call->object] = 0;
+        if (state->calls[call->object]++ == 0) state->born[call->object] = bytes;
+        if (thin_is_free(call)) continue;
+        bytes += call->size;
+        live += sizes[call->object] = call->size;
+        state->live[class] += call->size;
+        state->alive[class] += call->size > 0;
+        if (state->alive[class] > state->crowd[class]) state->crowd[class] = state->alive[class];
+        if (state->live[class] > state->most[class]) state->most[class] = state->live[class];
+        const size_t interval = thin_interval(state, bytes);
+        if (live <= most[interval]) continue;
+        most[interval] = live;
+        state->peaks[interval] = bytes;
+        if (live > most[state->highest]) state->highest = interval;
     }
     pages_unmap(sizes, (trace->objects_count + 1) * sizeof *sizes);
     return true;
 }
 
-/* Whether an object was alive at one of the moments, the peak, or the end. */
+/* Whether an object was alive at one of the moments, the peak or those between two, or the end. */
 static bool thin_is_seen(const struct thinning *state, uint64_t object)
 {
     const uint64_t born = state->born[object], died = state->died[object];
-    const double each = (double)state->bytes / (MOMENTS + 1);
-    if (died == UINT64_MAX || (born < state->peak && state->peak <= died)) return true;
-    return (uint64_t)((double)born / each) != (uint64_t)((double)died / each);
+    if (died == UINT64_MAX) return true;
+    const size_t interval = thin_interval(state, born);
+    const uint64_t peak = state->peaks[interval];
+    return interval != thin_interval(state, died) || (born < peak && peak <= died);
 }
 
 static uint64_t thin_count(const struct thinning *state)
@@ -192,14 +214,38 @@ static bool thin_sample(struct thinning *state)
     return true;
 }
 
+/* No object stands for more than were alive at once: its copies would be, if others of its class live
+ * no longer. */
+static void thin_limit(struct thinning *state)
+{
+    for (size_t i = 0; i < THIN_CLASSES; i++)
+        state->weights[i] = fmin(state->weights[i], fmax(1, (double)state->crowd[i]));
+}
+
+/* Only the highest peak counts: where so few can stay, long lives need the room. */
+static void thin_forget_peaks(struct thinning *state)
+{
+    const uint64_t highest = state->peaks[state->highest];
+    memset(state->peaks, 0, sizeof state->peaks);
+    state->peaks[state->highest] = highest;
+    state->has_peaks = false;
+}
+
 /* Chooses about 1 / divisor of the calls. */
 static bool thin_choose(struct thinning *state, uint64_t divisor)
 {
     const uint64_t wanted = small_trace_calls(&state->trace) / divisor;
-    const uint64_t calls = thin_count(state);
+    uint64_t calls = thin_count(state);
+    state->has_peaks = true;
+    if (calls / FACTOR_WITH_PEAKS > wanted) {
+        thin_forget_peaks(state);
+        calls = thin_count(state);
+    }
     state->factor = calls > wanted && wanted > 0 ? (double)calls / (double)wanted : 1;
     thin_weigh(state, (double)wanted);
-    return thin_sample(state);
+    const bool good = thin_sample(state);
+    thin_limit(state);
+    return good;
 }
 
 /* The metadata that say what was left out. */
@@ -255,12 +301,12 @@ static int thin_write(struct thinning *state, const struct thin_options *options
         fprintf(stderr,
                 "%" PRIu64 " of %" PRIu64
                 " calls are left: of objects alive at one of %u moments, one of %.2f\n",
-                left, before, MOMENTS, state->factor);
+                left, before, state->has_peaks ? 2 * MOMENTS : MOMENTS, state->factor);
     else if (!options->quiet)
         fprintf(stderr,
                 "%" PRIu64 " of %" PRIu64
                 " calls are left: all objects alive at one of %u moments\n",
-                left, before, MOMENTS);
+                left, before, state->has_peaks ? 2 * MOMENTS : MOMENTS);
     return state->trace.is_cut ? PROGRAM_CUT : PROGRAM_OK;
 }
 

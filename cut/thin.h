@@ -2,7 +2,7 @@
  * only.
  *
  *   objects alive at one of 4 096 moments, evenly spaced in bytes allocated, at the peak of live
- *   bytes, or at the end
+ *   bytes (and those between two moments, if one of 16 can stay then), or at the end
  *   still too many: a sample of them           of each class of sizes (thin_class.h) those that live alike
  *                                              in turn; all of a class that has few
  *
