@@ -71,6 +71,7 @@ static void judge_enter(const struct judge *judge, const struct judge_allocator 
     dup2(nothing, 1);
     dup2(nothing, 2);
     allocators_enter(&allocator->found);
+    if (judge->of == JUDGE_RSS && !judge->huge_pages) setenv("REPLAY_THP", "never", 1);
     if (allocator->variable[0] != '\0') setenv(allocator->variable, allocator->value, 1);
     signal(SIGINT, SIG_IGN);
     alarm((unsigned)judge->limit_s); /* stays over exec */

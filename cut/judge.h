@@ -3,7 +3,8 @@
  *   a command with %s      its exit status is 0
  *   rss A B F              peak RSS under allocator A is more than F times that under B, both less
  *                          what the allocator takes before the first call, and 256 KiB, or 4 MiB if
- *                          the whole trace shows as much: a small part shows other things by less
+ *                          the whole trace shows as much: a small part shows other things by less;
+ *                          without huge pages if the whole shows it so, else by 4 MiB
  *   time A B F             the same of the time
  *   crash A                a replay under A crashes, is refused by --check, or hangs
  *
@@ -37,7 +38,8 @@ struct judge {
     struct judge_allocator allocators[2];
     double factor;
     double least_bytes; /* of RSS: more than FACTOR times by so much; less is no difference */
-    double limit_s; /* of one replay, or of the command */
+    bool huge_pages;    /* of RSS: as the system has them, else none */
+    double limit_s;     /* of one replay, or of the command */
     struct installed replay;
 };
 

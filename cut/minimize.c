@@ -55,16 +55,20 @@ static bool minimize_read_earlier(const struct minimize_options *options, uint64
     return good;
 }
 
-/* Whether the trace shows it; if so, as clearly as it can. */
+/* Whether the trace shows it; if so, as clearly as it can: memory without huge pages, or by two of them. */
 static bool minimize_shows(struct small_search *search)
 {
     struct judge *judge = search->judge;
-    double least = judge->of == JUDGE_RSS ? JUDGE_RSS_MOST : JUDGE_RSS_LEAST;
+    const bool is_rss = judge->of == JUDGE_RSS;
+    judge->huge_pages = false;
+    double least = is_rss ? JUDGE_RSS_MOST : JUDGE_RSS_LEAST;
     for (; least >= JUDGE_RSS_LEAST && !process_interrupted(); least /= 4) {
         judge->least_bytes = least;
         if (small_search_shows(search)) return true;
     }
-    return false;
+    judge->least_bytes = JUDGE_RSS_MOST;
+    judge->huge_pages = is_rss;
+    return is_rss && !process_interrupted() && small_search_shows(search);
 }
 
 /* Goes on from what an earlier run has left, if that still shows it. */
@@ -91,6 +95,8 @@ static int minimize_search(struct small_search *search, const struct minimize_op
         return process_interrupted()
                    ? PROGRAM_FAILED
                    : cli_fail(&cli_cut, "%s: the trace itself does not show it", options->trace);
+    if (search->judge->huge_pages && !options->quiet)
+        fputs("it is shown with huge pages only, each of which is 2 MiB\n", stderr);
     small_search_begin(search);
     if (small_search_needs_no_call(search))
         return cli_fail(&cli_cut, "%s: a trace without any call shows it, too", options->trace);

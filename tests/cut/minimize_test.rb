@@ -20,7 +20,7 @@ def shows(first, second) = "#{MALLOCTAPE} dump --only-calls %s | sed -n '/^#{fir
 
 def json_of(path) = JSON.parse(output_of({}, MALLOCTAPE, 'info', '--json', '-', path))
 
-plan 19
+plan 20
 
 Dir.mktmpdir('malloctape-minimize') do |directory|
   Dir.chdir(directory)
@@ -44,6 +44,24 @@ Dir.mktmpdir('malloctape-minimize') do |directory|
 
   _, errors, status = cut('whole', 'less', '--minimize', 'rss glibc glibc 0.5', '--time', '1')
   report status.success? && calls_of('less').size < calls_of('whole').size, 'a predicate that is built in', [errors]
+
+  # What shows it only by a huge page shows it with these; all else without, unless the setting says so.
+  File.write('told.c', <<~LIBRARY)
+    #include <stdio.h>
+    #include <stdlib.h>
+    __attribute__((constructor)) static void tell(void) {
+      FILE *file = fopen("told", "a");
+      fprintf(file, "%s ", getenv("REPLAY_THP") ? getenv("REPLAY_THP") : "system");
+      fclose(file);
+    }
+  LIBRARY
+  output_of({}, *%w[cc -shared -fPIC told.c -o told.so])
+  told = ['./told.so glibc 1e9', './told.so:REPLAY_THP=madvise glibc 1e9'].map { |what|
+    FileUtils.rm_f('told')
+    cut('whole', 'none', '--minimize', "rss #{what}")
+    File.read('told').split.uniq
+  }
+  report told == [%w[never system], %w[madvise]], 'memory is judged without huge pages first', [told.inspect]
 
   _, none, failed = cut('whole', 'empty', '--minimize', ': %s')
   report failed.exitstatus == 1 && none.include?('without any call') && !File.exist?('empty'), 'what needs no call is refused', [none]
