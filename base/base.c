@@ -17,6 +17,8 @@ bool base_open(struct base *base, const struct base_limits *limits, uint64_t pag
                         : limits->moments == BASE_NO_MOMENTS ? 0
                         : limits->moments > BASE_MOMENTS_MAX ? BASE_MOMENTS_MAX
                                                              : limits->moments;
+    base->every =
+        base->moments_max == 0 ? UINT64_MAX : 0; /* nothing is large; all that a base has */
     return base_threads_open(base);
 }
 
@@ -63,8 +65,17 @@ struct base_made {
 
 static void base_count_live(struct base *base, uint64_t size)
 {
+    struct base_class *of = &base->classes[base_class_of(size)];
     base->live_bytes += size;
+    of->bytes += size;
+    if (of->bytes > of->most) base_note_class_peak(base, of);
     if (base->live_bytes > base->local_bytes) base_note_peak(base);
+}
+
+static void base_count_ended(struct base *base, uint64_t size)
+{
+    base->live_bytes -= size;
+    base->classes[base_class_of(size)].bytes -= size;
 }
 
 static uint32_t base_begin(struct base *base, const struct base_made *made, uint32_t before)
@@ -113,9 +124,9 @@ static void base_free(struct base *base, uint64_t index, const struct base_made 
     const uint32_t at = base->row[index];
     base->row[index] = base->row[--base->live];
     if (at == BASE_NONE) return;
-    base->live_bytes -= base->lives[at].size;
+    base_count_ended(base, base->lives[at].size);
     if (base->walk.batch->is_base) base_justify(base, &base->lives[at]);
-    if (!base_is_seen(base, base->lives[at].born)) {
+    if (!base_stays(base, &base->lives[at])) {
         base_drop_life(base, at);
         return;
     }
@@ -141,9 +152,9 @@ static void base_resize(struct base *base, uint64_t index, const struct base_mad
 {
     const uint32_t at = base->row[index];
     if (at == BASE_NONE) return;
-    base->live_bytes -= base->lives[at].size;
+    base_count_ended(base, base->lives[at].size);
     if (base->walk.batch->is_base) base_justify(base, &base->lives[at]);
-    if (base_is_seen(base, base->lives[at].born)) {
+    if (base_stays(base, &base->lives[at])) {
         struct base_made next = *made;
         next.kind = base->lives[at].kind;
         next.alignment = base->lives[at].alignment;

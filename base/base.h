@@ -12,7 +12,9 @@
  *
  * Between moments evenly spaced in bytes allocated, each is where live bytes were at a peak; when there are more than `moments_max`, every second
  * one goes, and with it the dead that lived across none of those that are left. The latest peak of
- * live bytes is one besides, and the tick at which RSS has moved most. Of a base in the stream itself
+ * live bytes is one besides, and the tick at which RSS has moved most; and, for objects of about one size
+ * (a class, of which each doubling has eight), the latest peak of their bytes. Large ones stay, however short
+ * they lived: those of a BASE_LARGE_PART of the bytes between two moments. Of a base in the stream itself
  * (a part of a part) all lives stay, with as few moments as they need.
  *
  * A realloc ends one life and begins another of the same object, unless the first one was seen at no
@@ -20,7 +22,7 @@
  *
  *   row[i], i < live     the life of the object with index i (instruction_reader.h), or BASE_NONE
  *   lives in use  ==  entries of `row` that have one + dead
- *   a dead life   :   there is a moment m with born < m <= died
+ *   a dead life   :   it is large, or there is a moment m with born < m <= died
  *
  * Memory: 96 bytes for each object alive and each dead one that is kept, from pages_map(); the latter
  * are at most `dead_max`, for which moments go if they must. 8 bytes a node and 16 a code of call
@@ -33,6 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/histogram.h"
 #include "reading/mapping_table.h"
 #include "stream/instruction_reader.h"
 #include "stream/instruction_writer.h"
@@ -45,6 +48,9 @@ extern "C" {
 #define BASE_MOMENTS_MAX  512u /* unless asked for otherwise; and the room for them is twice that */
 #define BASE_MOMENTS_ROOM (2 * BASE_MOMENTS_MAX)
 #define BASE_NONE         UINT32_MAX
+#define BASE_CLASS_PART   4u /* classes of histogram.h are one here */
+#define BASE_CLASSES      (HISTOGRAM_BUCKETS / BASE_CLASS_PART)
+#define BASE_LARGE_PART   256u
 
 struct base_limits {
     unsigned moments;  /* 0: BASE_MOMENTS_MAX; else 1 up to that; BASE_NO_MOMENTS */
@@ -89,7 +95,11 @@ struct base {
     uint64_t live_bytes;
     uint64_t moved_at, moved_most;   /* RSS at a tick */
     uint64_t allocated, next, every; /* bytes: so far, at the next moment, between two */
-    uint64_t dead_pruned;            /* lives, after the latest pruning */
+    struct base_class {
+        uint64_t bytes, most; /* alive; and what the next peak exceeds */
+        uint64_t at;          /* the latest peak */
+    } classes[BASE_CLASSES];
+    uint64_t dead_pruned; /* lives, after the latest pruning */
 
     struct base_thread *threads; /* of lives; and those that run */
     size_t threads_count, threads_room, threads_pruned;

@@ -14,14 +14,14 @@ static void base_find_newest(struct base *base)
     base->newest = newest;
 }
 
-/* Every second moment goes. */
+/* Every second moment goes, and the smaller ones of what is large. */
 static void base_halve(struct base *base)
 {
     unsigned kept = 0;
     for (unsigned i = 1; i < base->moments_count; i += 2)
         base->moments[kept++] = base->moments[i];
     base->moments_count = kept;
-    base->every *= 2;
+    base->every = base->every < EVERY_LEAST ? EVERY_LEAST : 2 * base->every;
     base_find_newest(base);
     base_prune(base);
 }
@@ -39,6 +39,7 @@ void base_add_moment(struct base *base)
 
 void base_begin_moments(struct base *base)
 {
+    if (base->moments_max == 0) return;
     base->every = base->live_bytes / (BASE_MOMENTS_MAX / 2);
     base->next = base->allocated;
 }
@@ -47,10 +48,16 @@ void base_note_peak(struct base *base)
 {
     base->local_bytes = base->live_bytes + base->live_bytes / PEAK_PART;
     if (base->moments_max == 0) return;
-    base->local_at = base->newest = base->at;
+    base->local_at = base->newest = base->at + 1;
     if (base->live_bytes <= base->peak_bytes) return;
     base->peak_bytes = base->local_bytes;
-    base->peak_at = base->at;
+    base->peak_at = base->at + 1;
+}
+
+void base_note_class_peak(struct base *base, struct base_class *of)
+{
+    of->most = of->bytes + of->bytes / PEAK_PART;
+    if (base->moments_max > 0) of->at = base->at + 1;
 }
 
 void base_note_rss(struct base *base, uint64_t rss_bytes)
@@ -79,12 +86,17 @@ static uint64_t base_first_after(const struct base *base, uint64_t at)
     return low < base->moments_count ? base->moments[low] : BASE_ALIVE;
 }
 
+static bool base_lived_at(const struct base_life *life, uint64_t at)
+{
+    return life->born < at && at <= life->died;
+}
+
 static bool base_was_seen(const struct base *base, const struct base_life *life)
 {
-    return base_first_after(base, life->born) <= life->died ||
-           (life->born < base->peak_at && base->peak_at <= life->died) ||
-           (life->born < base->local_at && base->local_at <= life->died) ||
-           (life->born < base->moved_at && base->moved_at <= life->died);
+    return base_first_after(base, life->born) <= life->died || base_is_large(base, life->size) ||
+           base_lived_at(life, base->classes[base_class_of(life->size)].at) ||
+           base_lived_at(life, base->peak_at) || base_lived_at(life, base->local_at) ||
+           base_lived_at(life, base->moved_at);
 }
 
 void base_prune(struct base *base)
@@ -110,6 +122,10 @@ void base_limit_dead(struct base *base)
         base_halve(base);
     if (base->limits.dead_max == 0 || base->dead <= base->limits.dead_max) return;
     base->peak_at = base->moved_at = base->local_at = 0;
+    for (unsigned i = 0; i < BASE_CLASSES; i++)
+        base->classes[i].at = 0;
     base_find_newest(base);
     base_prune(base);
+    while (base->dead > base->limits.dead_max && base->every < UINT64_MAX / 2)
+        base_halve(base); /* only large ones are left */
 }

@@ -43,10 +43,27 @@ struct base_setting {
 
 /* ---- base_moments.c ---- */
 
-/* Whether a life that ends now was seen at a moment. */
+/* Whether a life that ends now was seen at a moment that is everybody's. */
 static inline bool base_is_seen(const struct base *base, uint64_t born)
 {
     return born < base->newest;
+}
+
+static inline unsigned base_class_of(uint64_t size)
+{
+    return (unsigned)histogram_bucket(size) / BASE_CLASS_PART;
+}
+
+static inline bool base_is_large(const struct base *base, uint64_t size)
+{
+    return size >= base->every / BASE_LARGE_PART;
+}
+
+/* Whether a life that ends now stays. */
+static inline bool base_stays(const struct base *base, const struct base_life *life)
+{
+    return base_is_seen(base, life->born) || base_is_large(base, life->size) ||
+           life->born < base->classes[base_class_of(life->size)].at;
 }
 
 /* What is alive is seen, from now on. */
@@ -64,6 +81,9 @@ void base_begin_moments(struct base *base);
 
 /* Live bytes are at a new peak. */
 void base_note_peak(struct base *base);
+
+/* The bytes of a class are. */
+void base_note_class_peak(struct base *base, struct base_class *of);
 
 /* RSS at a tick. */
 void base_note_rss(struct base *base, uint64_t rss_bytes);

@@ -52,7 +52,7 @@ CODE = <<~TEXT
   t 20000000 1000 1000
 TEXT
 
-plan 15
+plan 16
 
 Dir.mktmpdir('malloctape-cut') do |directory|
   Dir.chdir(directory)
@@ -108,6 +108,18 @@ Dir.mktmpdir('malloctape-cut') do |directory|
   none = cut('whole', 'none', '--code', 'nothing')
   report part.at_base.map(&:to_i) == [100] && calls == ['malloc 300', 'realloc_moved 150', 'free'] && none[2].exitstatus == 1,
          'by code: whole objects', [part.at_base.inspect, calls.inspect, none[1]]
+
+  # 30 small ones, the most of their size, were dead before anything else lived; each large one lived alone.
+  made = ->(size) { "a 1 #{size} 0\nf 1 0\n" }
+  text = (1..30).map { |i| "a #{i} 48 0\n" }.join + (1..30).map { |i| "f #{i} 0\n" }.join + (made.(20_000) * 4000)
+  worn, = Open3.capture2("#{BUILD}/tests/symbols/write_stacks", stdin_data: "w stacks=all\n#{text}#{made.(8) * 9}", binmode: true)
+  File.binwrite('worn', worn)
+  kept = [[], %w[--moments 0]].map do |options|
+    cut('worn', 'part', '--from', '8060calls', *options)
+    base = output_of({}, MALLOCTAPE, 'dump', 'part').lines.take_while { |line| !line.include?('base_end') }
+    [48, 20_000].map { |size| base.count { |line| line.include?(" malloc #{size} ") } }
+  end
+  report kept == [[30, 4000], [0, 0]], 'the base has what wears a heap: the most there were of a size, and what is large', kept.map(&:to_s)
 
   none = [%w[whole --sizes 123456789], %w[whole --lanes 99], ['whole', '--lanes', '99', '--from', "#{last / 2}calls"],
           %w[coded --code parse --sizes 7]].map { |trace, *words| cut(trace, 'empty', *words) }
