@@ -593,7 +593,7 @@ end
 def owners_right?(rss, sums)
   return sums.empty? if rss.nil?
   peak, last = rss.values_at('peak', 'end').map { |look| look['bytes'] }
-  sums.include?(peak) && peak >= sums.max - sums.max / 100 && last == sums.last &&
+  sums.include?(peak) && peak >= sums.max - sums.max / 50 && last == sums.last &&
     rss['owners']['bytes'].sum + rss['unowned'] == peak &&
     rss['owners']['end_bytes'].sum + rss['unowned_end'] == last
 end

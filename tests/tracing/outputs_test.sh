@@ -316,7 +316,7 @@ keeper_is_small() {
             rescue SystemCallError # it has just gone
                 next
             end
-            break if files == [0]
+            break if files == [0] && memory[0] < 2560
         end
         Process.kill(:INT, process)
         Process.wait(process)
