@@ -28,6 +28,8 @@ exits() {
 # Whether the messages or the output have a line that matches a basic regular expression.
 says() { grep -q -e "$1" err; }
 prints() { grep -q -e "$1" out; }
+# The same of a text that is broken into lines: where, depends on the lengths of names in it.
+prints_text() { tr '\n' ' ' <out | tr -s ' ' | grep -q -e "$1"; }
 
 # sample NAME - builds the sample stream NAME, once, into the file of that name.
 sample() {

@@ -317,7 +317,7 @@ tries_again() {
 }
 tells_killed() {
     kills_left 3 && exits 5 compare lanes -r 4 -a "$killed,glibc,tcmalloc" --json f.json &&
-        prints '^In this recording: failing_stub.so with FAILING_STUB=kill=.* is missing (replay was' &&
+        prints_text '^In this recording: failing_stub.so with FAILING_STUB=kill=.* is missing (replay was' &&
         says '^malloctape compare: failing_stub.so.*: replay was killed by signal 9 (Killed), also when' &&
         ! grep -q 'Best: \|Best for\|best: \|^To start' out && [ ! -s kills ] &&
         json f.json 'a, *others = j["allocators"]
@@ -337,7 +337,7 @@ tells_hang() {
         'j["allocators"][0]["error"].start_with?(
             "replay had not ended after 1.5 s and was stopped") &&
             j["allocators"][0]["ended_by"] == "time_limit"' &&
-        prints '^In this recording: .* is missing (replay had not ended' &&
+        prints_text '^In this recording: .* is missing (replay had not ended' &&
         prints '^failing_stub.so  *replay had not ended after 1.5 s' && leaves_nothing &&
         exits 2 compare lanes --time-limit 1x
 }

@@ -237,7 +237,7 @@ measures_again_what_was_killed() {
         says '^malloctape sweep: churn-.* failed: .*replay was killed by signal 9' &&
         exits 1 sweep --status kills.sweep && prints '^1 of 2 done$' &&
         prints '^  churn-.*: .*killed by signal 9' && exits 1 sweep --collect kills.sweep --json f.json &&
-        tr '\n' ' ' <out | grep -q '^What is best is not known: failing_stub.so.* is missing in churn  *(replay was' &&
+        prints_text '^What is best is not known: failing_stub.so.* is missing in churn (replay was' &&
         json f.json 'j["rows"].map { |r| r["status"] }.sort == %w[complete complete complete failed] &&
             j["traces"].all? { |t| t["trace"] != "churn" || t["best_memory"].empty? }' &&
         inodes kills.sweep | grep lanes >before && sweep kills && prints '^2 of 2 done' &&
