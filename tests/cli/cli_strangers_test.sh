@@ -271,7 +271,7 @@ asked_twice() {
 # A FIFO in the spool's place.
 fifo_spool() {
     # shellcheck disable=SC2016 # Ruby's variables
-    timeout 100 "$bin/malloctape" record --allocator=program -o fifo.lz4 -- ruby -e '
+    timeout 300 "$bin/malloctape" record --allocator=program -o fifo.lz4 -- ruby -e '
         100.times { "x" * 10_000 }
         File.unlink("fifo.lz4.spool")
         File.mkfifo("fifo.lz4.spool")

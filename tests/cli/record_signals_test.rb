@@ -16,7 +16,7 @@ ROUNDS = size(2, 10)
 OPTIONS = ENV['MALLOCTAPE_FRONT_END'] ? ["--allocator=#{ENV['MALLOCTAPE_FRONT_END']}"] : []
 
 def wait_until(what)
-  6000.times do
+  30_000.times do
     return if yield
     sleep 0.01
   end

@@ -77,7 +77,7 @@ end
 
 def run_program(*words)
   output, messages, status =
-    Timeout.timeout(60) { Open3.capture3(File.join(BUILD, 'bin/malloctape'), *words) }
+    Timeout.timeout(300) { Open3.capture3(File.join(BUILD, 'bin/malloctape'), *words) }
   sound = [0, 1, 3].include?(status.exitstatus) && messages !~ /Sanitizer|runtime error/
   [output, status.exitstatus, sound ? nil : "#{words[0]}: #{status} #{messages.lines.first}"]
 end

@@ -55,7 +55,7 @@ def end_started
 end
 
 def wait_until(what)
-  6000.times do
+  30_000.times do
     result = yield
     return result if result
 

@@ -132,7 +132,7 @@ spools_are_files() {
     cp traces/fifo traces/link && ln -s /etc/passwd traces/link.spool
     for name in fifo link; do
         exits 3 info "traces/$name" && prints '^spool  *none$' || return 1
-        exit_status timeout 60 "$bin/postprocess" --quiet "traces/$name" ordered >out 2>err
+        exit_status timeout 300 "$bin/postprocess" --quiet "traces/$name" ordered >out 2>err
         [ "$status" = 3 ] && ! says 'the spool' || return 1
     done
 }

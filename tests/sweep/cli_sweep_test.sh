@@ -266,7 +266,7 @@ on_slurm() {
     rm -rf "$1.sweep" slurm/submitted
     printf '%b' "$2" >slurm/queue
     printf '%b' "$3" >slurm/foreign
-    exit_status env SLURM="$PWD/slurm" PATH="$PWD/slurm:$PATH" timeout 120 \
+    exit_status env SLURM="$PWD/slurm" PATH="$PWD/slurm:$PATH" timeout 300 \
         "$bin/malloctape" sweep "$1.json" --on slurm >out 2>err
     [ "$status" = 1 ] && prints '^0 of [0-9]* done'
 }

@@ -17,7 +17,7 @@ def called(name) = "known.cc:#{line_of("/* calls #{name} */")}"
 
 # What is said of these addresses, a list of frames each, and the state of the file.
 def symbolize(*words)
-  *lines, state = output_of({ 'DEBUGINFOD_URLS' => '' }, 'timeout', '60', SYMBOLIZE, *words)
+  *lines, state = output_of({ 'DEBUGINFOD_URLS' => '' }, 'timeout', '300', SYMBOLIZE, *words)
                   .split("\n")
   [lines.map { |line| line.split('; ').map { |frame| frame.sub(%r{ \S*/}, ' ') } }, state]
 end
@@ -314,6 +314,6 @@ Dir.mktmpdir do |directory|
          'a map of generated code: the latest line; too old a file is not read', [maps.to_s]
 
   File.open('map', 'a') { |map| map.truncate(1 << 40) }
-  found = output_of({}, 'timeout', '60', SYMBOLIZE, '--perf-map', 'map', '0', '1040').split("\n", -1)
+  found = output_of({}, 'timeout', '300', SYMBOLIZE, '--perf-map', 'map', '0', '1040').split("\n", -1)
   report found == ['anew', ''], 'one with a hole of a terabyte', [found.to_s]
 end

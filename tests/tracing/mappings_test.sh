@@ -100,7 +100,7 @@ all_resident() {
 # ends LIBRARY MODE [VARIABLE] - the program ends, and what is recorded is in order.
 ends() {
     rm -f ends.raw*
-    timeout 60 env ${3+"$3"} TCMALLOC_TRACE_OUTPUT=ends.raw LD_PRELOAD="$lib/$1" \
+    timeout 300 env ${3+"$3"} TCMALLOC_TRACE_OUTPUT=ends.raw LD_PRELOAD="$lib/$1" \
         "$workloads/mapping_hazards" "$2" >out 2>err && prints '^done$' || return 1
     exit_status "$bin/malloctape" verify ends.raw && { [ "$status" = 0 ] || [ "$status" = 3 ]; }
 }
@@ -117,7 +117,7 @@ held_up() { ends "$1" held && exits 0 dump ends.raw && ! prints ' mapping lost '
 # Threads map while one recording ends and the next begins: each has its own calls, and all of them.
 again_and_again() {
     rm -f reset-*.raw
-    timeout 60 env TCMALLOC_TRACE_STACKS=1 TCMALLOC_TRACE_OUTPUT=reset-0.raw \
+    timeout 300 env TCMALLOC_TRACE_STACKS=1 TCMALLOC_TRACE_OUTPUT=reset-0.raw \
         LD_PRELOAD="$lib/$1" "$workloads/mapping_hazards" reset >out 2>err || return 1
     for i in 0 1 2 3 4 5 6 7 8 9 10; do
         exits 0 dump "reset-$i.raw" && ! grep -q 'mapping lost' out || return 1

@@ -229,7 +229,7 @@ waits_for_nobody() {
             from.close if how.start_with?("broken")
             process = spawn({ "LD_PRELOAD" => library }, life, "end", "exit", out: File::NULL, err: to)
             begin
-                Timeout.timeout(60) { Process.wait(process) }
+                Timeout.timeout(300) { Process.wait(process) }
             rescue Timeout::Error
                 Process.kill(:KILL, process)
                 Process.wait(process)
