@@ -174,12 +174,12 @@ static uint64_t changing_new_size(struct changing *changing, const struct change
     return size;
 }
 
-/* Before a call that makes an object, or resizes it. One that has another size now is taken to be
- * touched as a whole. */
+/* Before a call that makes an object, or resizes it. Of one that is larger now nothing further is taken to
+ * be touched. */
 static void changing_put_touched(struct changing *changing, const struct changing_call *call,
                                  uint64_t size)
 {
-    if (size == call->one->size)
+    if (size >= INSTRUCTION_TOUCHED_BYTES)
         instruction_put_touched_runs(&changing->writer, call->touched, call->touched_count);
 }
 
@@ -235,9 +235,11 @@ static bool changing_is_in_chunk(const struct changing *changing,
 }
 
 static void changing_make_in_chunk(struct changing *changing, struct changed_object *object,
-                                   uint32_t stack)
+                                   const struct changing_call *made)
 {
-    const struct change_chunk_call call = chunk_call(changing, object, stack);
+    struct change_chunk_call call = chunk_call(changing, object, made->stack);
+    call.touched = made->touched;
+    call.touched_count = made->touched_count;
     if (!change_chunks_take(&changing->chunks, &call, &object->place)) changing->lacks = true;
 }
 
@@ -300,8 +302,8 @@ static bool changing_leave(struct changing *changing, const struct changed_objec
 /* ---- calls that make an object: the whole ---- */
 
 /* Does with a new object what its change says. Whether it is to be put. */
-static bool changing_apply(struct changing *changing, struct changed_object *object, uint32_t at,
-                           uint32_t stack)
+static bool changing_apply(struct changing *changing, struct changed_object *object,
+                           const struct changing_call *call)
 {
     const struct change *change = changing_of(changing, object->change);
     struct change_count *count = changing_count(changing, object->change);
@@ -312,13 +314,13 @@ static bool changing_apply(struct changing *changing, struct changed_object *obj
         return false;
     }
     if (changing_is_in_chunk(changing, object)) {
-        changing_make_in_chunk(changing, object, stack);
+        changing_make_in_chunk(changing, object, call);
         return false;
     }
     if (change->action == CHANGE_SHARED) return !changing_join(changing, object);
     if (change->action != CHANGE_UNTIL) return true;
     object->due = changing_now(changing, object->change) + change->limit;
-    queue_append(changing, &changing->queues[object->change], at);
+    queue_append(changing, &changing->queues[object->change], call->one->object);
     return true;
 }
 
@@ -343,7 +345,7 @@ static void changing_begin(struct changing *changing, const struct changing_call
         return;
     }
     const bool stays =
-        object->change == CHANGE_NONE || changing_apply(changing, object, at, call->stack);
+        object->change == CHANGE_NONE || changing_apply(changing, object, call);
     if (stays)
         changing_put_object(changing, call, object,
                             grown != NULL ? grown->size : changing_new_size(changing, object));
@@ -374,7 +376,7 @@ static void changing_resize(struct changing *changing, const struct changing_cal
     object->size = call->one->size;
     changing_add_live(changing, object);
     if (changing_is_in_chunk(changing, object)) { /* a copy of it, then it itself */
-        changing_make_in_chunk(changing, object, call->stack);
+        changing_make_in_chunk(changing, object, call);
         changing_end_in_chunk(changing, &before);
     }
     if (here != CHANGE_NONE && object->change == CHANGE_NONE)

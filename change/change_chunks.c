@@ -11,6 +11,9 @@
 /* So many fit into a chunk of a heap, or only one. */
 #define CHUNK_OBJECTS_LEAST 8u
 
+/* Of a chunk of one object no more is left. */
+#define CHUNK_REST_PART 8u
+
 #define CHUNK_LANES_BYTES (INSTRUCTION_LANES_MAX * sizeof(uint32_t))
 
 /* The first chunk of an arena, where no size is given; each is twice as large as the one before. */
@@ -20,12 +23,15 @@
 #define ARENA_MADE_LEAST 16u
 #define ARENA_LEFT_PART  10u
 
+/* An object that has a chunk nearly to itself leaves of that untouched what it does of itself. */
 static uint32_t chunk_make(struct change_chunks *chunks, const struct change_chunk_call *call,
                            uint64_t bytes)
 {
     instruction_put_lane(chunks->writer, call->lane);
     instruction_put_stack(chunks->writer, call->stack);
     chunks->made[call->index]++;
+    if (bytes >= INSTRUCTION_TOUCHED_BYTES && bytes - call->size <= bytes / CHUNK_REST_PART)
+        instruction_put_touched_runs(chunks->writer, call->touched, call->touched_count);
     return instruction_put_allocation(chunks->writer, CALL_MALLOC, bytes, 0);
 }
 

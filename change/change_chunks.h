@@ -73,6 +73,8 @@ struct change_chunk_call {
     uint32_t of;    /* the lane that made the object */
     uint32_t stack;
     uint64_t size;
+    const uint64_t *touched; /* which of its pages were resident: runs, */
+    size_t touched_count;    /* none: not known */
 };
 
 /* An object is made in a chunk: puts the call that makes the chunk, if it needs one. False: no memory. */
