@@ -89,14 +89,27 @@ static void take_keeping(struct recordings *recordings, pid_t process, const cha
     if (keeping->directory != NULL) recordings->keepings_count++;
 }
 
+static bool has_recorded(const struct recordings *recordings, pid_t process)
+{
+    for (size_t i = 0; i < recordings->count; i++)
+        if (recordings->list[i].process == process) return true;
+    return false;
+}
+
 /* `name` is a program's, or empty for a fork. */
-static void take_unrecorded(struct unrecorded *unrecorded, const char *name)
+static void take_unrecorded(const struct recordings *recordings, struct unrecorded *unrecorded,
+                            pid_t process, const char *name)
 {
     if (*name == '\0') {
         unrecorded->forks++;
         return;
     }
-    if (unrecorded->programs++ == 0) unrecorded->program = strdup(name);
+    if (unrecorded->programs++ > 0 &&
+        (has_recorded(recordings, unrecorded->process) || !has_recorded(recordings, process)))
+        return;
+    free(unrecorded->program);
+    unrecorded->program = strdup(name);
+    unrecorded->process = process;
 }
 
 static void take_forget(struct recordings *recordings, pid_t process)
@@ -120,11 +133,11 @@ static void recordings_take_line(struct recordings *recordings, const char *line
     else if (sscanf(line, "forget %d", &process) == 1)
         take_forget(recordings, process);
     else if (sscanf(line, "unfollowed %d%n", &process, &used) == 1 && line[used] == ' ')
-        take_unrecorded(&recordings->unfollowed, line + used + 1);
+        take_unrecorded(recordings, &recordings->unfollowed, process, line + used + 1);
     else if (sscanf(line, "other_libc %d%n", &process, &used) == 1 && line[used] == ' ')
-        take_unrecorded(&recordings->other_libc, line + used + 1);
+        take_unrecorded(recordings, &recordings->other_libc, process, line + used + 1);
     else if (sscanf(line, "unreadable %d%n", &process, &used) == 1 && line[used] == ' ')
-        take_unrecorded(&recordings->unreadable, line + used + 1);
+        take_unrecorded(recordings, &recordings->unreadable, process, line + used + 1);
     else
         cli_tell("%s", line);
 }
@@ -148,29 +161,32 @@ void recordings_look(struct recordings *recordings)
 }
 
 /* `one`, `several`: how the line ends. */
-static void tell_unrecorded(const struct unrecorded *unrecorded, const char *one,
+static void tell_unrecorded(const struct recordings *recordings,
+                            const struct unrecorded *unrecorded, const char *one,
                             const char *several)
 {
     const char *name = unrecorded->program != NULL ? unrecorded->program : "a program";
+    const char *how =
+        has_recorded(recordings, unrecorded->process) ? "its process went on as" : "it started";
     if (unrecorded->programs > 1)
-        cli_tell("malloctape record: it started %s and %zu more, which %s", name,
+        cli_tell("malloctape record: %s %s and %zu more, which %s", how, name,
                  unrecorded->programs - 1, several);
     else if (unrecorded->programs == 1)
-        cli_tell("malloctape record: it started %s, which %s", name, one);
+        cli_tell("malloctape record: %s %s, which %s", how, name, one);
 }
 
 void recordings_tell_unrecorded(const struct recordings *recordings)
 {
     const struct unrecorded *unfollowed = &recordings->unfollowed;
-    tell_unrecorded(unfollowed, "was not recorded: use --follow",
+    tell_unrecorded(recordings, unfollowed, "was not recorded: use --follow",
                     "were not recorded: use --follow");
     if (unfollowed->programs == 0 && unfollowed->forks > 0)
         cli_tell("malloctape record: it forked; its children (%zu) were not recorded: use --follow",
                  unfollowed->forks);
-    tell_unrecorded(&recordings->other_libc,
+    tell_unrecorded(recordings, &recordings->other_libc,
                     "was not recorded: it has another C library than glibc",
                     "were not recorded: they have another C library than glibc");
-    tell_unrecorded(&recordings->unreadable,
+    tell_unrecorded(recordings, &recordings->unreadable,
                     "was not recorded: it cannot read the library that records",
                     "were not recorded: they cannot read the library that records");
 }

@@ -26,8 +26,9 @@ struct recording {
 
 /* What recorded processes started that is not recorded. */
 struct unrecorded {
-    char *program; /* the first that was started, or NULL */
+    char *program; /* the first that was started, or went on in a recorded process, or NULL */
     size_t programs, forks;
+    pid_t process; /* of the program */
 };
 
 /* The keeper of one of many processes (kept_each.h). */

@@ -123,9 +123,11 @@ static const char *ended(const struct instruction_reader *reader)
     if (reader->state != INSTRUCTIONS_END) return "cut short";
     switch (reader->end_status) {
     case INSTRUCTION_STATUS_COMPLETE: return "complete";
+    case INSTRUCTION_STATUS_EXEC: return "complete: another program ran in the process (exec)";
     case INSTRUCTION_STATUS_CUT: return "complete, of a recording that was cut short";
     case INSTRUCTION_STATUS_DAMAGED:
         return "complete, of a recording whose damaged parts were left out";
+    case INSTRUCTION_STATUSES: break;
     }
     return "complete, with an unknown status";
 }

@@ -143,14 +143,15 @@ static bool info_raw_check_totals(struct raw_info *state)
 static void info_raw_take_end(struct raw_info *state)
 {
     static const char *const texts[] = {"complete", "complete: recording ended at a limit",
-                                        "complete: an error ended recording"};
+                                        "complete: an error ended recording",
+                                        "complete: another program ran in the process (exec)"};
     const struct raw_end *end = &state->source.reader.end;
     struct info *info = state->info;
     info->duration_ns = end->since_start_ns;
     info->lost_events = end->lost_events;
     info->waits = end->waits;
     info->waited_ns = end->waited_ns;
-    info->ended = end->status <= RAW_END_ERROR ? texts[end->status] : "complete";
+    info->ended = texts[end->status];
     info_raw_check_totals(state);
 }
 

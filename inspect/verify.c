@@ -149,7 +149,7 @@ static int check_ordered(struct verify *verify, const struct options *options, s
     if (walk(verify, &reader, options->raw, ordered)) {
         print_counts(&verify->counts);
         verify_mapped_print(&verify->mapped);
-        status = reader.end_status == INSTRUCTION_STATUS_COMPLETE ? PROGRAM_OK : PROGRAM_CUT;
+        status = instruction_status_is_complete(reader.end_status) ? PROGRAM_OK : PROGRAM_CUT;
     }
     instruction_reader_close(&reader);
     return status;

@@ -362,8 +362,8 @@ static int keeper_end(struct keeper *keeper, const struct instruction_reader *re
         keeper_say(keeper, "%s: %" PRIu64 " events, the last %.1f s%s; %" PRIu64 " objects alive",
                    keeper->options->output, totals.calls,
                    (double)(keeper->follow.copy.ns - since_ns) / 1e9,
-                   status == INSTRUCTION_STATUS_COMPLETE ? "" : ", cut short", totals.live);
-    return status == INSTRUCTION_STATUS_COMPLETE ? PROGRAM_OK : PROGRAM_CUT;
+                   instruction_status_is_complete(status) ? "" : ", cut short", totals.live);
+    return instruction_status_is_complete(status) ? PROGRAM_OK : PROGRAM_CUT;
 }
 
 static int keeper_start(struct keeper *keeper, struct following *following)

@@ -201,7 +201,11 @@ static void order_trace_finish(struct work *work, struct output *output)
     result->order = *order_totals_of(work->order);
     result->order.damages += work->reader->damages;
     result->ticks = work->reader->ticks;
-    bool written = instruction_writer_finish(&work->writer, statuses[result->status]);
+    const bool at_exec = result->status == ORDER_TRACE_COMPLETE &&
+                         work->reader->state == RAW_STREAM_COMPLETE &&
+                         work->reader->end.status == RAW_END_EXEC;
+    bool written = instruction_writer_finish(&work->writer, at_exec ? INSTRUCTION_STATUS_EXEC
+                                                                    : statuses[result->status]);
     if (!written && result->status != ORDER_TRACE_FAILED) {
         result->status = ORDER_TRACE_FAILED;
         result->error = work->writer.error;

@@ -10,7 +10,7 @@
 #include "stream/metadata.h"
 
 const char *const report_status_names[] = {"complete", "cut", "failed"};
-const char *const report_recording_names[] = {"complete", "cut", "damaged"};
+const char *const report_recording_names[] = {"complete", "cut", "damaged", "complete"};
 
 bool report_substituted(const struct report *report, unsigned kind)
 {
@@ -337,7 +337,7 @@ void report_print(const struct report *report, FILE *to)
         fprintf(to, "%-22s %s\n", "status", report_status_names[report->status]);
     else if (report->limited)
         fprintf(to, "%-22s ended by --limit\n", "status");
-    else if (report->recording != INSTRUCTION_STATUS_COMPLETE)
+    else if (!instruction_status_is_complete(report->recording))
         fprintf(to, "%-22s %s\n", "recording", report_recording_names[report->recording]);
     fprintf(to, "%-22s %" PRIu64 "\n", "events", report->totals.calls);
     replay_report_print_kinds(report, to);

@@ -26,6 +26,7 @@ static void put_origin(json_t *object, const struct report_trace *trace)
     if (*trace->pid != '\0') json_put_number(object, "pid", strtoull(trace->pid, NULL, 10));
     json_put_real(object, "start", trace->start_s);
     json_put_text(object, "status", trace->status);
+    json_object_set_new(object, "ends_at_exec", json_boolean(trace->ends_at_exec));
     json_put_text(object, "what_if", trace->what_if);
     json_put_real(object, "thin", trace->thin > 0 ? trace->thin : NAN);
 }

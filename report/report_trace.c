@@ -122,6 +122,7 @@ static int report_trace_read_all(struct report_trace *trace, struct instruction_
         return PROGRAM_FAILED;
     }
     raise_peak(trace);
+    trace->ends_at_exec = reader->end_status == INSTRUCTION_STATUS_EXEC;
     if (reader->state == INSTRUCTIONS_CUT || reader->end_status == INSTRUCTION_STATUS_CUT)
         trace->status = "cut";
     else

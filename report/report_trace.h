@@ -32,6 +32,7 @@ struct report_trace {
     double start_s;     /* since the epoch; 0: unknown */
     bool is_forked;     /* the process was forked from a recorded one */
     const char *status; /* "complete", "cut" or "damaged" */
+    bool ends_at_exec;
     struct tally tally;
     struct arenas arenas;
     struct rounded rounded[ROUNDINGS];

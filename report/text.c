@@ -124,6 +124,12 @@ void report_print_unusual(const struct report_trace *trace, const char *words, F
     if (strcmp(trace->status, "complete") != 0)
         fprintf(to, "! %sThe recording is %s: what follows covers the part that is there.\n", words,
                 strcmp(trace->status, "cut") == 0 ? "cut short" : "damaged in parts");
+    if (trace->ends_at_exec)
+        fprintf(
+            to,
+            "! %sIt ends where the process ran another program (exec), which has a recording of "
+            "its own\n  only with --follow, or a %%p in the name of FILE.\n",
+            words);
     if (*trace->foreign_malloc != '\0')
         fprintf(to, "! %sAnother malloc is in use, %s: %s.\n", words,
                 printable_text(trace->foreign_malloc),

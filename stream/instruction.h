@@ -125,8 +125,15 @@ struct instruction_header {
 enum instruction_status { /* of the end block (6) */
                           INSTRUCTION_STATUS_COMPLETE = 0,
                           INSTRUCTION_STATUS_CUT = 1,
-                          INSTRUCTION_STATUS_DAMAGED = 2
+                          INSTRUCTION_STATUS_DAMAGED = 2,
+                          INSTRUCTION_STATUS_EXEC = 3, /* complete, up to an exec */
+                          INSTRUCTION_STATUSES
 };
+
+static inline bool instruction_status_is_complete(enum instruction_status status)
+{
+    return status == INSTRUCTION_STATUS_COMPLETE || status == INSTRUCTION_STATUS_EXEC;
+}
 
 /* ---- totals (5.2) ---- */
 

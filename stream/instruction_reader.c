@@ -241,7 +241,7 @@ static bool reader_end(struct instruction_reader *reader, uint64_t offset, const
         !end_get(reader, offset, &next, end, &lost) ||
         !end_get(reader, offset, &next, end, &freed_twice))
         return false;
-    if (status > INSTRUCTION_STATUS_DAMAGED)
+    if (status >= INSTRUCTION_STATUSES)
         return reader_error(reader, INSTRUCTION_ERROR_OPERAND, offset);
     if (reader->in_base) return reader_error(reader, INSTRUCTION_ERROR_BASE, offset);
     if (!end_compare(reader, offset, "live objects", live, totals->live) ||

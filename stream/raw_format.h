@@ -161,7 +161,13 @@ struct raw_tick {
 
 /* ---- the end, FORMAT.md 4.4 ---- */
 
-enum raw_end_status { RAW_END_STOPPED = 0, RAW_END_LIMIT = 1, RAW_END_ERROR = 2 };
+enum raw_end_status {
+    RAW_END_STOPPED = 0,
+    RAW_END_LIMIT = 1,
+    RAW_END_ERROR = 2,
+    RAW_END_EXEC = 3,
+    RAW_END_STATUSES
+};
 
 struct raw_end {
     uint32_t status; /* enum raw_end_status */

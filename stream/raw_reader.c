@@ -315,7 +315,7 @@ static const uint8_t *parse_end(struct raw_reader *reader, const uint8_t *at, co
     end->waits = varint_get(&at);
     end->waited_ns = varint_get(&at);
     uint64_t lanes = varint_get(&at);
-    if (at > limit || status > RAW_END_ERROR || lanes > RAW_LANES_MAX) return NULL;
+    if (at > limit || status >= RAW_END_STATUSES || lanes > RAW_LANES_MAX) return NULL;
     end->status = (uint32_t)status;
     end->lanes = (uint32_t)lanes;
     free(reader->end_units); /* of an end chunk that salvage went past */

@@ -582,6 +582,8 @@ check 'exit 2 for what is no command, no option, no program' refuses_nonsense
 tells_what_it_does_not_follow() {
     record x.lz4 sh -c "$workloads/known_calls; true" &&
         says '^malloctape record: it started known_calls, which was not recorded: use --follow$' &&
+        record x.lz4 sh -c "true | cat; exec $workloads/known_calls" &&
+        says '^malloctape record: its process went on as known_calls and 1 more, which were not' &&
         record x.lz4 sh -c "$workloads/known_calls | cat | cat" &&
         says 'it started [a-z_]* and 2 more, which were not' &&
         record x.lz4 ruby -e 'Process.wait(fork { "x" * 1000 })' &&

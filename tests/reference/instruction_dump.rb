@@ -366,7 +366,7 @@ class InstructionDump
     status, live, high, threads, lost, twice = Array.new(6) { payload.varint }
     counts = payload.pairs
     check_used_up(end: payload)
-    refuse(offset, "status #{status}") if status > 2
+    refuse(offset, "status #{status}") if status > 3
     refuse(offset, 'a base that has not ended') if @in_base
     differ(offset, 'live objects', live, @registers.live)
     differ(offset, 'registers', high, @registers.high)

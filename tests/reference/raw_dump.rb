@@ -422,7 +422,7 @@ class RawDump
   # 4.4 End. Checked before anything is printed.
   def finish(offset, payload)
     head = Array.new(6) { payload.varint }
-    refuse(offset, "status #{head[0]}") if head[0] > 2
+    refuse(offset, "status #{head[0]}") if head[0] > 3
     lanes = payload.varint
     refuse(offset, "#{lanes} lanes") if lanes > 65_536 || lanes <= (@lanes.keys.max || -1)
     lanes = Array.new(lanes) { payload.varint }

@@ -579,7 +579,7 @@ def differences(told, counted, path, found)
   end
 end
 
-NOT_COUNTED = %w[path program allocator heap_unknown recording pid start status what_if].freeze
+NOT_COUNTED = %w[path program allocator heap_unknown recording pid start status ends_at_exec what_if].freeze
 
 # Bytes that were resident, by look.
 def looks(lines)

@@ -9,7 +9,7 @@ make_instructions=$build_dir/tests/tools/make_instructions
 run_page=$source_dir/tests/tools/run_page.js
 rounding_check=$build_dir/tests/tools/rounding_check
 
-plan 57
+plan 58
 
 # counted FILE - whether every number of report.json is what the lines of a dump of FILE add up to.
 counted() {
@@ -51,6 +51,19 @@ of_script_recorded() {
     record perl.raw.lz4 perl -e 'my @a = map { "x" x ($_ * 37) } 1 .. 900; $_ = uc for @a;
         @a = grep { length($_) % 3 == 0 } @a; my $s = ""; $s .= "y" x $_ for 1 .. 3000' &&
         of_recording perl.raw.lz4
+}
+
+# What a launcher ran in its own process is not in its recording: that is told, not for others.
+of_launcher() {
+    record env.raw.lz4 env "$workloads/known_calls" && exits 0 report env.raw.lz4 --json report.json &&
+        prints '^! It ends where the process ran another program' &&
+        grep -q '"ends_at_exec": *true' report.json && exits 0 info env.raw.lz4 &&
+        prints 'complete: another program ran in the process' && exits 0 verify env.raw.lz4 &&
+        "$bin/postprocess" --quiet env.raw.lz4 ordered && exits 0 report ordered &&
+        prints '^! It ends where the process ran another program' && exits 0 verify ordered &&
+        exits 0 info ordered && prints "another program ran" &&
+        record part.raw.lz4 sh -c "$workloads/known_calls; true" &&
+        exits 0 report part.raw.lz4 && ! prints 'another program'
 }
 
 # 2^53 is the last number with which a double still counts one by one.
@@ -735,6 +748,7 @@ check 'every number is right: a stream that was cut' of_cut
 check 'every number is right: a program with threads, also when ordered on the way' \
     of_threads_recorded
 check 'every number is right: a script' of_script_recorded
+check 'what a launcher ran is not in its recording: that is told' of_launcher
 rounds "$plain_library" tcmalloc 3000000
 rounds libjemalloc.so.2 jemalloc 30000000
 rounds libmimalloc.so.2 mimalloc 30000000

@@ -339,6 +339,7 @@ struct writer {
     uint32_t look_wanted; /* writer (relaxed): a thread is to ask the allocator how large its heap
                                is; that thread takes it back */
     uint32_t discard;     /* any thread (release): remove the stream at its end, if it is small */
+    uint32_t at_exec;     /* any thread (release): another program is about to run in the process */
     uint32_t sync_wanted; /* any thread (seq_cst): how many requests to bring all into the output */
     uint32_t sync_done;   /* writer (release): requests fulfilled */
     uint32_t done;        /* the thread has ended (release) */

@@ -74,6 +74,7 @@ static bool end_at_exec(void)
 {
     if (!is_at_exec()) return false;
     if (recording_is_forked()) atomic_store_release(&recording.writer.discard, 1);
+    atomic_store_release(&recording.writer.at_exec, 1);
     return recording_finish();
 }
 

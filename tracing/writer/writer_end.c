@@ -186,7 +186,9 @@ static void put_end(struct writer *writer)
     uint32_t used = lanes_written(writer);
     writer->events = events_in_stream(writer);
     uint8_t *chunk = sink_room(&writer->sink, writer_end_bytes_max(used) + VARINT_SLACK);
-    const struct raw_end end = {.status = writer->end_status,
+    const bool at_exec =
+        writer->end_status == RAW_END_STOPPED && atomic_load_acquire(&writer->at_exec);
+    const struct raw_end end = {.status = at_exec ? RAW_END_EXEC : writer->end_status,
                                 .since_start_ns = os_clock_ns() - writer->start_ns,
                                 .events = writer->events,
                                 .lost_events = events_lost(writer),
