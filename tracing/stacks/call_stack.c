@@ -452,8 +452,8 @@ static bool find_by_frames(struct malloctape_lane *lane, struct stack_walk *walk
     return walk_out(lane, walk, here, bx, first) && find_frames(lane, walk, at);
 }
 
-/* A stack that is not known, or only its native frames are (`is_known`). `first`: NULL if no way out
- * of the recorder is known either. */
+/* A stack that is not known, or only its native frames are (`is_known`). `first`: NULL if no way
+ * out of the recorder is known either. */
 static __attribute__((noinline)) uint32_t find_anew(struct malloctape_lane *lane,
                                                     struct stack_walk *walk,
                                                     const struct unwind_frame *here, uintptr_t bx,

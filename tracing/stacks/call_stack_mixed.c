@@ -73,8 +73,8 @@ static inline uint64_t add_to_key(uint64_t key, uint64_t word)
     return key ^ key >> 32;
 }
 
-/* Of the native frames: codes, and where they are. Numbers are of a recording. The places are summed
- * up, as the processor can mix several at a time. */
+/* Of the native frames: codes, and where they are. Numbers are of a recording. The places are
+ * summed up, as the processor can mix several at a time. */
 static uint64_t key_of_native(const struct stack_walk *walk)
 {
     uint64_t places = 0;
@@ -83,7 +83,8 @@ static uint64_t key_of_native(const struct stack_walk *walk)
     return add_to_key(walk->hash[walk->first] ^ recording.number, places) | 1;
 }
 
-/* Where the node of native frames and the functions that have just been found is, if it is known. */
+/* Where the node of native frames and the functions that have just been found is, if it is
+ * known. */
 static struct mixed_node *mixed_node_at(struct stack_walk *walk, uint64_t native_key, uint64_t *key)
 {
     *key = add_to_key(native_key, walk->interpreter.key);

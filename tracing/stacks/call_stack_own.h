@@ -63,8 +63,8 @@ struct fresh {
 };
 
 /* The codes of a stack with functions of an interpreter, and the hashes of the stacks from there
- * on. By `key`, of its native frames, and where the innermost frame of the interpreter's loop ends, it
- * can be found again; 0: it cannot. */
+ * on. By `key`, of its native frames, and where the innermost frame of the interpreter's loop ends,
+ * it can be found again; 0: it cannot. */
 #define MIXED_MAX (STACKS_DEPTH_MAX + INTERPRETER_DEPTH_MAX)
 struct mixed_stack {
     uint64_t key;
@@ -157,8 +157,8 @@ void call_stack_note_checks(struct stack_walk *walk, uint32_t first, uint32_t en
 void call_stack_hash_frames(struct stack_walk *walk, uint32_t first, uint32_t end,
                             uint64_t of_caller);
 
-/* The node of a stack of `count` codes, defined if it was not; 0: it has none. `hashes`: of the stack
- * from each of them on. Codes may be 0. */
+/* The node of a stack of `count` codes, defined if it was not; 0: it has none. `hashes`: of the
+ * stack from each of them on. Codes may be 0. */
 uint32_t call_stack_node_of(struct malloctape_lane *lane, struct stack_walk *walk,
                             const uint32_t *codes, const uint64_t *hashes, uint32_t count,
                             enum stack_end how);
@@ -169,7 +169,8 @@ bool call_stack_is_mixed(const struct stack_walk *walk);
 /* The node of the latest stack and what the interpreter runs in it; 0: it has none. */
 uint32_t call_stack_mix(struct malloctape_lane *lane, struct stack_walk *walk);
 
-/* The node of a recurring mixed stack, of which the native frames are known; 0: it is another one. */
+/* The node of a recurring mixed stack, of which the native frames are known; 0: it is another
+ * one. */
 uint32_t call_stack_mix_known(const struct malloctape_lane *lane, struct stack_walk *walk,
                               const struct known *known);
 

@@ -54,9 +54,9 @@ void call_stack_hash_frames(struct stack_walk *walk, uint32_t first, uint32_t en
 
 /* ---- the nodes ---- */
 
-/* Goes along the path as far as the stack has the same codes, from the outermost one on, and then as
- * far as nodes are known, which it puts there. Returns how many codes, from the innermost one on, are
- * left. */
+/* Goes along the path as far as the stack has the same codes, from the outermost one on, and then
+ * as far as nodes are known, which it puts there. Returns how many codes, from the innermost one
+ * on, are left. */
 static uint32_t path_follow(struct stack_path *path, const uint32_t *codes, uint32_t count)
 {
     uint32_t known = 0;

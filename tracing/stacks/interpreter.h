@@ -5,20 +5,22 @@
  *   a stack of another hash --interpreter_numbers()--> the codes of its functions
  *
  * One native function of the interpreter runs any number of its language's functions: they are a
- * run, and its `mark` is an address in the frame of that native function. So the runs of a stack are
- * put between its native frames by their addresses (call_stack_mixed.c).
+ * run, and its `mark` is an address in the frame of that native function. So the runs of a stack
+ * are put between its native frames by their addresses (call_stack_mixed.c).
  *
  * What is read belongs to the calling thread, and stays: what runs is held by its frame. A thread
- * that has the interpreter's lock reads it as it is, once everything has been found in its place
- * by reading copies (unwind_memory.h), if the innermost run's mark is where the innermost native
- * frame of the interpreter's loop has it. Where it is not, a library such as greenlet is just
- * exchanging what is on the stack, or another interpreter runs in the thread: then what the loop has
- * there is read by copies, if that can be told. A thread without the lock reads copies. No address of a function is remembered from one stack to the next: a hash of what
- * is recorded of it stands for it, read anew each time. So one that dies, and another one in its
- * place, are never confused.
+ * that has the interpreter's lock reads it as it is, once everything has been found in its place by
+ * reading copies (unwind_memory.h), if the innermost run's mark is where the innermost native frame
+ * of the interpreter's loop has it. Where it is not, a library such as greenlet is just exchanging
+ * what is on the stack, or another interpreter runs in the thread: then what the loop has there is
+ * read by copies, if that can be told. A thread without the lock reads copies.
  *
- * A file for each language is behind this (interpreter_own.h). There may be one interpreter at a time in a
- * process: the first that is seen.
+ * No address of a function is remembered from one stack to the next: a hash of what is recorded of
+ * it stands for it, read anew each time. So one that dies, and another one in its place, are never
+ * confused.
+ *
+ * A file for each language is behind this (interpreter_own.h). There may be one interpreter at a
+ * time in a process: the first that is seen.
  *
  * Threads   any that has a lane; there are no locks, and nothing allocates. */
 #ifndef MALLOCTAPE_INTERPRETER_H

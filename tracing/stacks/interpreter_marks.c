@@ -1,4 +1,5 @@
-/* interpreter_marks - whether what is read of an interpreter is in its place (interpreter_own.h). */
+/* interpreter_marks - whether what is read of an interpreter is in its place
+ * (interpreter_own.h). */
 #include "tracing/stacks/interpreter_own.h"
 
 #include "common/atomic.h"

@@ -90,8 +90,8 @@ struct interpreter_language {
     /* Whether an object is the interpreter, of a version that is known. Only one thread asks. */
     bool (*is_it)(struct unwind_memory *memory, const struct unwind_object *object);
     /* The state of the calling thread; 0: it has none. `*has_lock`: nobody else runs in the
-     * interpreter now, and what the thread's frames need stays. The reader is direct if the layout is
-     * right and the interpreter's loop is in the stack. */
+     * interpreter now, and what the thread's frames need stays. The reader is direct if the layout
+     * is right and the interpreter's loop is in the stack. */
     uintptr_t (*state)(const struct malloctape_lane *lane, struct interpreter_reader *reader,
                        bool *has_lock);
     /* All functions of a state, in runs. */
@@ -115,16 +115,16 @@ enum interpreter_trust interpreter_trust(void);
 void interpreter_try(const struct interpreter_stack *stack,
                      const struct interpreter_native *native);
 
-/* A frame of what is not known as the loop has the mark, as far below its end as the loop's have it:
- * it is a part of the loop that the compiler has moved elsewhere. */
+/* A frame of what is not known as the loop has the mark, as far below its end as the loop's have
+ * it: it is a part of the loop that the compiler has moved elsewhere. */
 void interpreter_learn_rest(struct unwind_memory *memory, const struct interpreter_stack *stack,
                             const struct interpreter_native_frame *frame);
 
 /* The mark of the innermost run, before what is there is read. False: it is not in its place. */
 bool interpreter_place(struct interpreter_walk *walk, uintptr_t mark);
 
-/* The mark that the innermost native frame of the loop has, of a language whose mark is in its place
- * in each such frame. Another mark was not in its place; from now on copies are read. */
+/* The mark that the innermost native frame of the loop has, of a language whose mark is in its
+ * place in each such frame. Another mark was not in its place; from now on copies are read. */
 uintptr_t interpreter_mark_in_loop(struct interpreter_walk *walk);
 
 /* Adds a function to the run, of which this hash is recorded. The stack's count and key may be

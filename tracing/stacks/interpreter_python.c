@@ -66,8 +66,8 @@ static const struct python_layout python_layouts[] = {
      .text_bytes = 40,
      .wide_text_bytes = 56}};
 
-/* What 3.13 says of itself at the beginning of _PyRuntime, by their places there: whether the layout
- * is that of the table. */
+/* What 3.13 says of itself at the beginning of _PyRuntime, by their places there: whether the
+ * layout is that of the table. */
 static bool python_says_so(struct unwind_memory *memory, const struct unwind_object *object,
                            uintptr_t runtime, const struct python_layout *layout)
 {
@@ -241,8 +241,8 @@ static __attribute__((noinline)) bool python_read_code(struct python_walk *walk,
     return true;
 }
 
-/* A run, as far as it has been read. For each version of Python there is a copy of the functions that
- * read it, in which its layout is a constant and all of this is in registers. */
+/* A run, as far as it has been read. For each version of Python there is a copy of the functions
+ * that read it, in which its layout is a constant and all of this is in registers. */
 struct python_run {
     const struct python_layout *layout;
     uintptr_t frame; /* the next one */

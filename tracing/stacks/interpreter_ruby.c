@@ -100,8 +100,9 @@ static bool ruby_words(struct interpreter_reader *reader, uint64_t *to, const ui
     return true;
 }
 
-/* The thread may have ended for Ruby, and its structures may have been freed: so they are copied, but
- * where the loop is in its stack. Only what it has itself set, and not yet taken back, is its state. */
+/* The thread may have ended for Ruby, and its structures may have been freed: so they are copied,
+ * but where the loop is in its stack. Only what it has itself set, and not yet taken back, is its
+ * state. */
 static uintptr_t ruby_state(const struct malloctape_lane *lane, struct interpreter_reader *reader,
                             bool *has_lock)
 {
@@ -170,8 +171,8 @@ static enum interpreter_step ruby_step(struct ruby_walk *ruby_walk, uintptr_t at
     int64_t line;
     uint64_t hash;
     if (!ruby_read_frame(&walk->reader, at, &frame)) return INTERPRETER_CUT;
-    /* What C has called, what has no instructions (files of libraries that are being loaded), and what
-     * is only there to end a thread's stack. */
+    /* What C has called, what has no instructions (files of libraries that are being loaded), and
+     * what is only there to end a thread's stack. */
     if ((frame.flags & RUBY_OF_C) || !frame.pc || !frame.iseq ||
         (frame.flags & RUBY_KIND) == RUBY_OUTERMOST)
         return INTERPRETER_ON;

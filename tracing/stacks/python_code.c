@@ -72,8 +72,8 @@ static uint32_t python_put_letter(uint8_t *to, uint32_t letter)
     return 1 + more;
 }
 
-/* As UTF-8, in `to`; of a longer one the end, if `keeps_end`, else the beginning. Returns the bytes;
- * 0: it cannot be read, or is empty. */
+/* As UTF-8, in `to`; of a longer one the end, if `keeps_end`, else the beginning. Returns the
+ * bytes; 0: it cannot be read, or is empty. */
 static uint32_t python_take_text(struct python_reader *reader, uintptr_t object, bool keeps_end,
                                  uint8_t *to)
 {
@@ -123,7 +123,8 @@ static int64_t python_next_signed(struct python_lines *lines)
 }
 
 /* An entry is for some instructions, and says how their line differs from that of the entry before.
- * Its first byte has bit 7, no other one has. Returns the line of the instruction; 0: it has none. */
+ * Its first byte has bit 7, no other one has. Returns the line of the instruction; 0: it has
+ * none. */
 static uint32_t python_line_of(struct python_lines *lines, int64_t line, int64_t instruction)
 {
     int64_t end = 0;
@@ -143,8 +144,8 @@ static uint32_t python_line_of(struct python_lines *lines, int64_t line, int64_t
 
 /* ---- hashes ---- */
 
-/* Makes a text or a bytes object note the hash of what it has, as Python does when it needs it: that
- * allocates nothing. Only of what is exactly of this type. */
+/* Makes a text or a bytes object note the hash of what it has, as Python does when it needs it:
+ * that allocates nothing. Only of what is exactly of this type. */
 static bool python_make_hash(struct python_reader *reader, uintptr_t object, uintptr_t type,
                              uint64_t *hash)
 {
@@ -175,8 +176,8 @@ static __attribute__((noinline)) bool python_hash_lines(struct python_reader *re
            python_hash_bytes(reader, object + PYTHON_BYTES, bytes, hash);
 }
 
-/* The hash that an object has of its letters or bytes, with a key that the process has drawn. False:
- * it has none yet, or cannot be read. */
+/* The hash that an object has of its letters or bytes, with a key that the process has drawn.
+ * False: it has none yet, or cannot be read. */
 static inline bool python_its_hash(struct python_reader *reader, uintptr_t object, uint64_t *hash)
 {
     return interpreter_is_object(object) &&
@@ -207,8 +208,8 @@ static inline bool python_read_parts(struct python_reader *reader, uintptr_t cod
                         sizeof parts->first_traceable);
 }
 
-/* The hashes that the texts and the table of a code object have, copied at once. False: one has none
- * yet, or cannot be read. */
+/* The hashes that the texts and the table of a code object have, copied at once. False: one has
+ * none yet, or cannot be read. */
 static bool python_copy_hashes(const struct python_reader *reader, const struct python_parts *parts,
                                uint64_t hash[3])
 {

@@ -49,7 +49,8 @@ enum {
 /* Who owns a frame. */
 enum { PYTHON_OF_GENERATOR = 1, PYTHON_OF_STACK = 3 };
 
-/* The function that gives an object's hash, and the types of which it does no more. Each may be 0. */
+/* The function that gives an object's hash, and the types of which it does no more. Each may be
+ * 0. */
 struct python_hashing {
     intptr_t (*hash)(void *);
     uintptr_t bytes, text;
@@ -107,13 +108,13 @@ static inline bool python_code_hash_direct(const struct python_layout *layout, u
     return of_file != UINT64_MAX && of_name != UINT64_MAX && of_lines != UINT64_MAX;
 }
 
-/* A hash of what is recorded of a code object, and before which of its instructions it has not begun.
- * False: it is none, or cannot be read. */
+/* A hash of what is recorded of a code object, and before which of its instructions it has not
+ * begun. False: it is none, or cannot be read. */
 bool python_code_hash(struct python_reader *reader, uintptr_t code, uint64_t *hash,
                       uint32_t *first_traceable);
 
-/* Defines a function that has no number. False: there is no room in the lane, or it can no longer be
- * read. */
+/* Defines a function that has no number. False: there is no room in the lane, or it can no longer
+ * be read. */
 bool python_define(struct malloctape_lane *lane, struct python_reader *reader,
                    const struct interpreter_function *function, uint8_t *text, uint32_t *number);
 

@@ -52,8 +52,8 @@ static bool ruby_hash_text(struct interpreter_reader *reader, const struct ruby_
     return piece != NULL;
 }
 
-/* Of a longer one the end, if `keeps_end`, else the beginning. Returns the bytes; 0: it cannot be read,
- * or is empty. */
+/* Of a longer one the end, if `keeps_end`, else the beginning. Returns the bytes; 0: it cannot be
+ * read, or is empty. */
 static uint32_t ruby_take_text(struct interpreter_reader *reader, const struct ruby_text *text,
                                bool keeps_end, uint8_t *to)
 {
@@ -119,8 +119,9 @@ static uint32_t ruby_bits(uint64_t word)
                       56);
 }
 
-/* How many entries begin up to a place, by the index: of the first 54 places seven bits each, nine in a
- * word; then blocks of 512: how many before, how many in each eighth (nine bits), a bit for each. */
+/* How many entries begin up to a place, by the index: of the first 54 places seven bits each, nine
+ * in a word; then blocks of 512: how many before, how many in each eighth (nine bits), a bit for
+ * each. */
 static bool ruby_rank(struct interpreter_reader *reader, uintptr_t index, uint32_t place,
                       uint32_t *rank)
 {

@@ -1,5 +1,5 @@
-/* ruby_code - instruction sequences of Ruby, for interpreter_ruby.c: what is read of them, and their
- * definitions.
+/* ruby_code - instruction sequences of Ruby, for interpreter_ruby.c: what is read of them, and
+ * their definitions.
  *
  *   rb_iseq_t --> its body: path, label, first line, a table of lines
  *
@@ -36,8 +36,8 @@ enum {
 bool ruby_code_hash(struct interpreter_reader *reader, struct interpreter_memory *memory,
                     uint32_t *reads, uintptr_t iseq, uintptr_t pc, int64_t *line, uint64_t *hash);
 
-/* Defines a function that has no number. False: there is no room in the lane, or it can no longer be
- * read. */
+/* Defines a function that has no number. False: there is no room in the lane, or it can no longer
+ * be read. */
 bool ruby_define(struct malloctape_lane *lane, struct interpreter_reader *reader,
                  const struct interpreter_function *function, uint8_t *text, uint32_t *number);
 

@@ -1,5 +1,5 @@
-/* stack_table - the numbers of a recording's modules, codes and nodes (FORMAT.md 2.8), and the rules
- * by which code is unwound.
+/* stack_table - the numbers of a recording's modules, codes and nodes (FORMAT.md 2.8), and the
+ * rules by which code is unwound.
  *
  *   an address where a function goes on --stack_table_code()--> its rule, and its code
  *   the codes of a stack --stack_table_of_call(), _child()----> its node
@@ -55,9 +55,9 @@ struct stack_code {
 bool stack_table_code(struct malloctape_lane *lane, struct unwind_memory *memory, uintptr_t pc,
                       struct stack_code *code);
 
-/* Functions of source code that an interpreter runs (interpreter.h). What is known of a file or of a
- * function has a hash, by which its number is found: of the file's module, or of the code. False: it
- * has none yet. */
+/* Functions of source code that an interpreter runs (interpreter.h). What is known of a file or of
+ * a function has a hash, by which its number is found: of the file's module, or of the code. False:
+ * it has none yet. */
 bool stack_table_of_source(uint64_t hash, uint32_t *number);
 
 /* Defines a module of source code. Its number is STACK_MODULE_NONE if there are too many. False:
