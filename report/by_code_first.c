@@ -287,14 +287,29 @@ static void print_found(const struct choosing *choosing, const struct standing_o
     fputc('\n', to);
 }
 
+/* Whether it is shown as FILE+0x1234. */
+static bool has_number_for_name(const struct by_code *code, uint32_t row)
+{
+    const char *number =
+        code->groups.by == CODE_BY_FUNCTION ? strrchr(by_code_name(code, row), '+') : NULL;
+    return number != NULL && strncmp(number, "+0x", 3) == 0 &&
+           number[3 + strspn(number + 3, "0123456789abcdef")] == '\0';
+}
+
 void by_code_print_first(const struct by_code *code, FILE *to)
 {
     struct choosing choosing;
+    unsigned nameless = 0;
     const bool good = choose_first(&choosing, code);
     if (good && choosing.count > 0) fprintf(to, "\n%s to look at first\n", by_code_rows(code));
-    for (unsigned i = 0; good && i < choosing.count; i++)
+    for (unsigned i = 0; good && i < choosing.count; i++) {
         print_found(&choosing, &choosing.found[i], to);
+        nameless += has_number_for_name(code, choosing.found[i].row);
+    }
     choosing_free(&choosing);
+    if (nameless > 0)
+        fputs("  FILE+0x...: has no name without debug information (a package, DEBUGINFOD_URLS)\n",
+              to);
 }
 
 static bool first_row(const void *of, size_t at, struct table_row *row)

@@ -149,7 +149,7 @@ LIVES = %w[made bytes end_bytes end_objects short_lived ended_1000 ended_10000 e
 
 Dir.mktmpdir do |directory|
   Dir.chdir(directory)
-  plan 71
+  plan 72
 
   script = random_script(4000)
   script.write('t.p')
@@ -813,6 +813,10 @@ Dir.mktmpdir do |directory|
   told = reported('again.p')['rows'].values_at('name', 'made')
   report text.scan('/nowhere/plugin.so was not found here').size == 1 && told == [['plugin.so+0xff'], [3]],
          'a library that was loaded several times is looked for, and missed, once', [told.to_s]
+  hint = /^  FILE\+0x\.\.\.: has no name without debug information/
+  named = output_of({}, MALLOCTAPE, 'report', 'n.p')
+  report text.match?(hint) && named.match?(/^functions to look at first\n.* nameless/) && !named.match?(hint),
+         'of code without a name, what it lacks is said', text.lines.first(12)
 
   most = StackScript.new
   most.text << "m 65535 100000 10000 0 0123456789abcdef /nowhere/plugin.so\n" \
