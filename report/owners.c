@@ -543,9 +543,10 @@ struct owners_amount owners_details(const struct owners *owners)
     return all;
 }
 
-uint64_t owners_resident(const struct owners *owners)
+uint64_t owners_resident(const struct owners *owners, bool at_end)
 {
-    return owners->looks[owners->peak].resident - owners_of_kind(owners, OWNERS_RECORDER, false);
+    return owners->looks[at_end ? owners->end : owners->peak].resident -
+           owners_of_kind(owners, OWNERS_RECORDER, at_end);
 }
 
 uint64_t owners_of_kind(const struct owners *owners, enum owners_kind kind, bool at_end)

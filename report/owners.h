@@ -135,8 +135,8 @@ bool owners_make(struct owners *owners, const struct by_code *code,
  * proportional. */
 struct owners_amount owners_details(const struct owners *owners);
 
-/* RSS at the peak, without the recorder's own. */
-uint64_t owners_resident(const struct owners *owners);
+/* RSS at the peak, or at the end, without the recorder's own. */
+uint64_t owners_resident(const struct owners *owners, bool at_end);
 
 /* The bytes of a kind at the peak, or at the end. */
 uint64_t owners_of_kind(const struct owners *owners, enum owners_kind kind, bool at_end);

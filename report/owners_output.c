@@ -160,7 +160,7 @@ void owners_print(const struct report_trace *trace, const struct fragments *cons
     const struct owners_look *peak = &owners->looks[owners->peak];
     const struct owners_look *end = &owners->looks[owners->end];
     const struct owners_row own = owners_of_recorder(owners);
-    const uint64_t resident = owners_resident(owners);
+    const uint64_t resident = owners_resident(owners, false);
     const struct owners_printing printing = {owners,
                                              resident,
                                              end->resident - own.at_end.resident,
@@ -192,7 +192,7 @@ void owners_print(const struct report_trace *trace, const struct fragments *cons
 void owners_say(const struct report_trace *trace, FILE *to)
 {
     const struct owners *owners = &trace->owners;
-    const uint64_t all = owners_resident(owners), peak = trace->tally.peak_rss_bytes;
+    const uint64_t all = owners_resident(owners, false), peak = trace->tally.peak_rss_bytes;
     fprintf(to, "RSS was %s at its peak", words_bytes(peak));
     const char *before = "; ";
     if (all < OWNERS_NEAR(peak)) {

@@ -78,8 +78,10 @@ static bool make_code(struct report_trace *trace, const struct by_code_options *
 static void raise_peak(struct report_trace *trace)
 {
     if (!trace->owners.is_known) return;
-    const uint64_t bytes = owners_resident(&trace->owners);
-    if (bytes > trace->tally.peak_rss_bytes) trace->tally.peak_rss_bytes = bytes;
+    for (int at_end = 0; at_end < 2; at_end++) {
+        const uint64_t bytes = owners_resident(&trace->owners, at_end);
+        if (bytes > trace->tally.peak_rss_bytes) trace->tally.peak_rss_bytes = bytes;
+    }
 }
 
 static int report_trace_read_all(struct report_trace *trace, struct instruction_reader *reader,

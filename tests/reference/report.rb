@@ -598,12 +598,15 @@ def owners_right?(rss, sums)
     rss['owners']['end_bytes'].sum + rss['unowned_end'] == last
 end
 
-# The look at the peak may have more than each tick.
+# The looks at the peak and at the end may have more than each tick.
 def raise_peak(counted, rss)
   return if rss.nil?
-  owners = rss['owners']
-  own = owners['kind'].zip(owners['bytes']).sum { |kind, bytes| kind == 'recorder' ? bytes : 0 }
-  all = [counted['numbers']['peak_rss'].to_i, rss['peak']['bytes'] - own].max
+  kinds = rss['owners']['kind']
+  looks = { 'peak' => 'bytes', 'end' => 'end_bytes' }.map do |look, column|
+    own = kinds.zip(rss['owners'][column]).sum { |kind, bytes| kind == 'recorder' ? bytes : 0 }
+    rss[look]['bytes'] - own
+  end
+  all = [counted['numbers']['peak_rss'].to_i, *looks].max
   counted['numbers']['peak_rss'] = all
   counted['first']['rss']['peak'] = all if counted['first']['rss']
 end
