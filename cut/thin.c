@@ -61,10 +61,10 @@ static bool thin_is_free(const struct small_call *call)
     return shape_is_free(call_shapes[call->kind]);
 }
 
-/* Between which two moments that is. */
+/* Between which two moments that is. Sizes that a file only claims may be more in all than a number holds. */
 static size_t thin_interval(const struct thinning *state, uint64_t bytes)
 {
-    return (size_t)((double)bytes / ((double)state->bytes + 1) * (MOMENTS + 1));
+    return (size_t)fmin((double)bytes / ((double)state->bytes + 1) * (MOMENTS + 1), MOMENTS + 1);
 }
 
 static void thin_sum(struct thinning *state)
@@ -320,7 +320,7 @@ int thin_run(const struct thin_options *options)
     if (!ordered_open(&ordered, options->trace, cli_cut.name, &error))
         return cli_data_error(&cli_cut, options->trace, &error);
     const bool good = small_trace_read(&state.trace, ordered.input, why, sizeof why);
-    ordered_close(&ordered, good);
+    if (ordered_close(&ordered, good) == PROGRAM_CUT) state.trace.is_cut = true;
     if (!good)
         status = cli_fail(&cli_cut, "%s: %s", options->trace, why);
     else if (thin_is_said(state.trace.metadata, strlen(state.trace.metadata)))

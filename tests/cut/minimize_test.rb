@@ -20,7 +20,7 @@ def shows(first, second) = "#{MALLOCTAPE} dump --only-calls %s | sed -n '/^#{fir
 
 def json_of(path) = JSON.parse(output_of({}, MALLOCTAPE, 'info', '--json', '-', path))
 
-plan 20
+plan 21
 
 Dir.mktmpdir('malloctape-minimize') do |directory|
   Dir.chdir(directory)
@@ -213,4 +213,11 @@ Dir.mktmpdir('malloctape-minimize') do |directory|
   }
   report has[0].size == 3 && said[0] == has[0] && said[1].sort == %w[libc.so.6 libm.so.6] && has[1] == said[1],
          'a thinned trace knows which libraries the program has, without names only those of C', [said, has].map(&:inspect)
+
+  # Sizes of which the sum is more than a number holds; a recording that was cut short.
+  File.write('huge.mtrace', "= Start\n" + (1..5).map { |i| format("@ a + %#x 0x7000000000000000\n@ a - %#x\n", i * 4096, i * 4096) }.join)
+  output_of({}, MALLOCTAPE, 'import', '-q', '--from', 'mtrace', 'huge.mtrace', '-o', 'huge')
+  File.binwrite('short.raw', File.binread('growing.raw')[0..-9])
+  statuses = %w[huge short.raw].map { |trace| cut(trace, 'thinned', '--thin', '1')[2].exitstatus }
+  report statuses == [0, 3], 'huge sizes do no harm, and what is cut short is said to be', [statuses.inspect]
 end
