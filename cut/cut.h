@@ -50,6 +50,7 @@ struct cut_plan {
     bool drops_stacks, drops_addresses, drops_statistics, drops_mappings;
     unsigned moments;            /* struct base_limits */
     struct anonymous *anonymous; /* or NULL: names stay */
+    char *linked;                /* linked_line(), or NULL */
 };
 #define CUT_NO_MOMENTS UINT32_MAX
 

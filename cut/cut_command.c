@@ -3,7 +3,9 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -15,6 +17,7 @@
 #include "cut/cut_code.h"
 #include "cut/minimize.h"
 #include "cut/thin.h"
+#include "reading/linked.h"
 #include "reading/ordered.h"
 #include "reading/ordered_file.h"
 
@@ -236,7 +239,7 @@ static void cut_print_left(const struct cut_options *options)
     fprintf(stderr,
             "left: which calls, in which order, of which thread (numbered), %s sizes, alignments;\n"
             "      %s times since recording began, memory and processor time at ticks;\n"
-            "      the allocator and its version, the architecture\n",
+            "      the allocator and its version, the architecture, libraries of C and C++\n",
             anonymous->blurs_sizes ? "rounded" : "exact",
             anonymous->blurs_times ? "rounded" : "exact");
     if (!plan->drops_addresses) fputs("      addresses of objects, if recorded\n", stderr);
@@ -304,6 +307,32 @@ static int cut_by_code(struct cut_options *options)
     return status;
 }
 
+/* What `compare` would see in what was resident, for a trace that will not have that, or no names: up to
+ * the first look, of a file. */
+static char *cut_linked(const char *path)
+{
+    struct instruction_reader reader;
+    struct instruction_batch batch;
+    struct ordered ordered;
+    struct others others;
+    struct error error = {0};
+    struct stat about;
+    char *line = NULL;
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode) ||
+        !ordered_open(&ordered, path, cli_cut.name, &error))
+        return NULL;
+    instruction_reader_open(&reader, ordered.input);
+    struct others_reading *const reading = others_begin(&others, &reader, "");
+    instruction_reader_use_indices(&reader);
+    while (reading != NULL && others.count == 0 && instruction_reader_next(&reader, &batch))
+        ;
+    if (reading != NULL && others_end(reading)) line = linked_line(&others);
+    others_free(&others);
+    instruction_reader_close(&reader);
+    ordered_close(&ordered, false);
+    return line;
+}
+
 static int cut_run(int count, char **words)
 {
     struct cut_options options = {.trace = NULL, .moments = BASE_MOMENTS_MAX};
@@ -311,7 +340,10 @@ static int cut_run(int count, char **words)
     if (status != PROGRAM_GO_ON) return status;
     if (options.minimize.what != NULL) return minimize_run(&options.minimize);
     if (options.thin.divisor > 0) return thin_run(&options.thin);
+    if (options.is_anonymous || options.plan.drops_mappings)
+        options.plan.linked = cut_linked(options.trace);
     status = options.code != NULL ? cut_by_code(&options) : cut_passing(&options);
+    free(options.plan.linked);
     anonymous_close(&options.anonymous);
     return status;
 }

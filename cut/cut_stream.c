@@ -84,7 +84,9 @@ static char *cut_metadata(const struct cutting *state)
     const char *at = state->reader.header.metadata;
     const size_t bytes = state->reader.header.metadata_bytes;
     char *before = metadata_copy(at, bytes, "cut");
-    char *metadata = malloc(bytes + 128), *to = metadata;
+    const char *const linked = state->plan->linked;
+    const size_t linked_bytes = linked != NULL ? strlen(linked) : 0;
+    char *metadata = malloc(bytes + linked_bytes + 128), *to = metadata;
     const uint64_t earlier = before != NULL ? strtoull(before, NULL, 10) : 0;
     free(before);
     if (metadata == NULL) return NULL;
@@ -94,6 +96,7 @@ static char *cut_metadata(const struct cutting *state)
         if (cut_keeps_line(state->plan, at)) to += cut_put_line(state->plan, at, line, to);
         at += line;
     }
+    if (linked != NULL) to += cut_put_line(state->plan, linked, linked_bytes, to);
     if (state->plan->anonymous != NULL) to += sprintf(to, "anonymous=1\n");
     sprintf(to, "cut=%" PRIu64 " %" PRIu64 "\n", earlier + state->calls, state->ns);
     return metadata;

@@ -10,8 +10,6 @@
 #include "launch/process.h"
 #include "reading/linked.h"
 
-#define LINKED_BYTES_MAX 16384u /* of 65 536 that metadata may have */
-
 enum { RUNS_SIZE, RUNS_NEXT, RUNS_COUNT, RUNS_AT }; /* in `runs` */
 
 /* ---- reading ---- */
@@ -147,16 +145,14 @@ static bool small_take_batch(struct small_reading *state, const struct instructi
 /* What `compare` would ask a recording for: libraries that the program has under any allocator. */
 static bool small_add_linked(struct small_trace *trace, const struct others *others)
 {
-    char *list = linked_list(others), *text = NULL;
-    bool good = true;
-    if (list != NULL && strlen(list) < LINKED_BYTES_MAX &&
-        (others->has == NULL || *others->has == '\0')) {
-        good = asprintf(&text, "%sprogram.has=%s\n", trace->metadata, list) >= 0;
-        if (good) free(trace->metadata);
-        if (good) trace->metadata = text;
-    }
-    free(list);
-    return good;
+    char *const line = linked_line(others);
+    const size_t bytes = strlen(trace->metadata);
+    if (line == NULL) return true;
+    char *const text = realloc(trace->metadata, bytes + strlen(line) + 1);
+    if (text != NULL) strcpy(text + bytes, line);
+    if (text != NULL) trace->metadata = text;
+    free(line);
+    return text != NULL;
 }
 
 bool small_trace_read(struct small_trace *trace, struct input *input, char *why, size_t why_bytes)

@@ -4,6 +4,7 @@
 #include <gelf.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,6 +15,7 @@
 
 /* One word of a command line may have twice as much. */
 #define LIST_BYTES_MAX 65536u
+#define LINE_BYTES_MAX 16384u /* of 65 536 that metadata may have */
 
 struct linked {
     const struct others *others;
@@ -77,4 +79,16 @@ char *linked_list(const struct others *others)
         linked_add_needed(&list, others_file(others, name));
     }
     return list.names;
+}
+
+char *linked_line(const struct others *others)
+{
+    char *line = NULL;
+    if (others->has != NULL && *others->has != '\0') return NULL;
+    char *const list = linked_list(others);
+    if (list != NULL && strlen(list) < LINE_BYTES_MAX &&
+        asprintf(&line, "program.has=%s\n", list) < 0)
+        line = NULL;
+    free(list);
+    return line;
 }

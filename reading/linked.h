@@ -9,4 +9,7 @@
  * that. Their names, with commas between them, from malloc(); NULL: none. */
 char *linked_list(const struct others *others);
 
+/* The same as a line of metadata, for a trace that leaves out what was resident; NULL: nothing to add. */
+char *linked_line(const struct others *others);
+
 #endif

@@ -68,7 +68,7 @@ def found(path)
   bytes = File.binread(path)
   printed = output_of({}, MALLOCTAPE, 'dump', path)
   [SECRET, SECRET.unpack1('H*'), SECRET.swapcase].flat_map { |one| [bytes.scan(one.b).size, printed.scan(one).size] }.sum +
-    printed.scan(/metadata (?:pid|start|run|program|env)/).size + printed.scan(PID).size + printed.scan(START).size
+    printed.scan(/metadata (?:pid|start|run|program(?!\.has=lib)|env)/).size + printed.scan(PID).size + printed.scan(START).size
 end
 
 def anonymous(trace, *words)

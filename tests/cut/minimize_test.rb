@@ -206,12 +206,15 @@ Dir.mktmpdir('malloctape-minimize') do |directory|
          'a thinned trace knows what was resident, and what the library made', [all.inspect, thin.inspect, small.inspect]
 
   # Libraries that the program has are not the allocator's memory in what compare shows of either.
-  said = %w[thin sent].map { |part| output_of({}, MALLOCTAPE, 'dump', "growing.#{part}")[/program\.has=(.*)/, 1].to_s.split(',') }
+  cut('growing.raw', 'growing.part', '--drop', 'mappings')
+  cut('growing.raw', 'growing.nameless', '--anonymous', '--from', '1calls')
+  said = %w[thin sent part nameless].map { |part| output_of({}, MALLOCTAPE, 'dump', "growing.#{part}")[/program\.has=(.*)/, 1].to_s.split(',') }
   has = %w[raw sent].map { |part|
     output_of({}, MALLOCTAPE, 'compare', '--json', 'compared', '--runs', '1', '--allocators', 'glibc', "growing.#{part}")
     JSON.parse(File.read('compared'))['allocators'][0]['reports'][0]['program_has'].to_s.split(',')
   }
-  report has[0].size == 3 && said[0] == has[0] && said[1].sort == %w[libc.so.6 libm.so.6] && has[1] == said[1],
+  report has[0].size == 3 && said[0] == has[0] && said[1].sort == %w[libc.so.6 libm.so.6] && has[1] == said[1] &&
+         said[2] == has[0] && said[3] == said[1],
          'a thinned trace knows which libraries the program has, without names only those of C', [said, has].map(&:inspect)
 
   # Sizes of which the sum is more than a number holds; a recording that was cut short.
