@@ -1315,10 +1315,11 @@ static void check_begun(const struct run *run, enum fake_end end)
         compare_lane(lane, run->loses);
     check_objects();
     check_stacks(run);
-    bool complete = recorded.state == RAW_STREAM_COMPLETE && recorded.status == RAW_END_STOPPED;
-    if (end == FAKE_KILLED) return;
     /* Nobody knew that it would fail. */
     bool ended = run->execs && run->plan.call != FAKE_EXEC;
+    bool complete = recorded.state == RAW_STREAM_COMPLETE &&
+                    recorded.status == (ended ? RAW_END_EXEC : RAW_END_STOPPED);
+    if (end == FAKE_KILLED) return;
     if (ended && !strstr(fake_messages(), "before an exec that failed"))
         fail("nobody is told that an exec failed");
     if (lines_said() != 1u + ended) fail("%u lines are said", lines_said());
