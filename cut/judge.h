@@ -4,7 +4,7 @@
  *   rss A B F              peak RSS under allocator A is more than F times that under B, both less
  *                          what the allocator takes before the first call, and 256 KiB, or 4 MiB if
  *                          the whole trace shows as much: a small part shows other things by less;
- *                          without huge pages if the whole shows it so, else by 4 MiB
+ *                          without huge pages if the whole shows it so, else by 2 MiB
  *   time A B F             the same of the time
  *   crash A                a replay under A crashes, is refused by --check, or hangs
  *
@@ -24,6 +24,7 @@
 
 #define JUDGE_RSS_LEAST 262144.0
 #define JUDGE_RSS_MOST  4194304.0
+#define JUDGE_RSS_HUGE  2097152.0 /* with huge pages: more than one of them */
 
 enum judge_of { JUDGE_COMMAND, JUDGE_RSS, JUDGE_TIME, JUDGE_CRASH };
 

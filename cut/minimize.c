@@ -55,20 +55,26 @@ static bool minimize_read_earlier(const struct minimize_options *options, uint64
     return good;
 }
 
-/* Whether the trace shows it; if so, as clearly as it can: memory without huge pages, or by two of them. */
+/* Whether the trace shows it by `most` bytes, a quarter of that ..., `least`. */
+static bool minimize_shows_by(struct small_search *search, double most, double least)
+{
+    for (; most >= least && !process_interrupted(); most /= 4) {
+        search->judge->least_bytes = most;
+        if (small_search_shows(search)) return true;
+    }
+    return false;
+}
+
+/* Whether the trace shows it; if so, as clearly as it can: memory without huge pages, or by more than one. */
 static bool minimize_shows(struct small_search *search)
 {
     struct judge *judge = search->judge;
     const bool is_rss = judge->of == JUDGE_RSS;
     judge->huge_pages = false;
-    double least = is_rss ? JUDGE_RSS_MOST : JUDGE_RSS_LEAST;
-    for (; least >= JUDGE_RSS_LEAST && !process_interrupted(); least /= 4) {
-        judge->least_bytes = least;
-        if (small_search_shows(search)) return true;
-    }
-    judge->least_bytes = JUDGE_RSS_MOST;
+    if (minimize_shows_by(search, is_rss ? JUDGE_RSS_MOST : JUDGE_RSS_LEAST, JUDGE_RSS_LEAST))
+        return true;
     judge->huge_pages = is_rss;
-    return is_rss && !process_interrupted() && small_search_shows(search);
+    return is_rss && minimize_shows_by(search, JUDGE_RSS_HUGE, JUDGE_RSS_HUGE);
 }
 
 /* Goes on from what an earlier run has left, if that still shows it. */
