@@ -4,6 +4,7 @@
 #     plan 3
 #     report failures.empty?, 'text', failures     one test; the notes stand below it as lines that
 #                                                  begin with "#"
+#     skip 'text', 'reason'
 #     text = output_of({ 'NAME' => 'value' }, 'program', 'word')
 #                                                  what it writes; if it fails, the test ends
 
@@ -21,6 +22,11 @@ def report(good, text, notes = [])
   puts "#{'not ' unless good}ok #{$tests_run} - #{text}"
   notes.each { |note| puts note.gsub(/^/, '# ') }
   puts "# so far: #{Process.times.to_a.join(' ')}" if ENV['MALLOCTAPE_TIMES']
+end
+
+def skip(text, reason)
+  $tests_run = $tests_run.to_i + 1
+  puts "ok #{$tests_run} # SKIP #{text}: #{reason}"
 end
 
 def output_of(environment, *command)

@@ -220,7 +220,7 @@ ends_by_its_limits() {
         says 'a limit was reached' && [ "$(stat -c %s f.raw.lz4)" -le 4096 ] &&
         exits 0 verify f.raw.lz4 &&
         exits 0 record --seconds 1 -o f.raw.lz4 ruby -e 'a = Time.now
-            sleep 0.01 while File.stat("f.raw.lz4").size.zero? || Time.now - a < 1.5' &&
+            sleep 0.01 while File.stat("f.raw.lz4").size.zero? || Time.now - a < 2.5' &&
         says 'a limit was reached' && exits 0 verify f.raw.lz4 &&
         exits 2 record --seconds soon true && says 'not a whole number' && exits 2 record --max-bytes -1 true
 }

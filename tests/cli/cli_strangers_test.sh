@@ -205,6 +205,12 @@ line_break() {
         [ "$(grep -c '^' err)" = 2 ] && ! grep -q $'\e' err
 }
 
+# By a handler, or when it looks for it.
+takes_sigterm() {
+    awk '/^Sig(Blk|Cgt)/ && substr($2, 13, 1) ~ /[4-7c-f]/ { takes = 1 } END { exit !takes }' "/proc/$1/status"
+}
+
+
 # A process that has its socket and never answers.
 silent() {
     # shellcheck disable=SC2016 # Ruby's variables
@@ -227,7 +233,8 @@ silent() {
         grep -q 'has not answered for 10 seconds' ctl.err || return 1
     "$bin/malloctape" record --pid "$pid" -o silent.lz4 2>err &
     recorder=$!
-    sleep 0.5
+    wait_until takes_sigterm "$recorder"
+    sleep 0.3
     kill -TERM "$recorder"
     exit_status wait "$recorder"
     kill "$pid"
@@ -235,6 +242,16 @@ silent() {
 }
 
 ended() { exits 0 ctl "$pid" status && prints '^not recording'; }
+
+has_ended_on_sigint() {
+    kill -INT "$recorder"
+    for _ in 1 2 3 4 5 6 7; do
+        sleep 0.1
+        ! grep -q '^State:.*[^Z] (' "/proc/$recorder/status" 2>/dev/null || continue
+        return 0
+    done
+    return 1
+}
 
 # One that is stopped while it is recorded: the second Ctrl-C ends the wait for its answer.
 stopped() {
@@ -244,7 +261,8 @@ stopped() {
     sleep 0.7
     kill -INT "$recorder"
     sleep 0.7
-    kill -0 "$recorder" && kill -INT "$recorder" || return 1
+    kill -0 "$recorder" || return 1
+    wait_until has_ended_on_sigint || return 1 # two signals that come at once are one
     exit_status wait "$recorder"
     [ "$status" = 1 ] && says "process $pid does not answer: its recording goes on" || return 1
     kill -CONT "$pid"

@@ -260,21 +260,29 @@ several() {
         says '^malloctape info: none: ' && prints 'raw_example: complete$'
 }
 
-# Four processes that touch the same 40 MiB, and have 8 MiB each besides.
+# Four processes that touch the same 40 MiB, and have 8 MiB each besides, all of them for a second.
 shared_memory_counts_once() {
     record shared.%p.lz4 python3 -c 'if True:
         import ctypes, mmap, os, time
         shared = mmap.mmap(-1, 20 << 20)
         shared.write(b"x" * (20 << 20))
+        has_touched, touched = os.pipe()
+        may_end, end = os.pipe()
         children = []
         for i in range(3):
             child = os.fork()
             if child == 0:
+                os.close(end)
                 sum(shared[at] for at in range(0, 20 << 20, 4096))
                 own = b"y" * (4 << 20)
-                time.sleep(1)
+                os.write(touched, b".")
+                os.read(may_end, 1)
                 os._exit(0)
             children.append(child)
+        for child in children:
+            os.read(has_touched, 1)
+        time.sleep(1)
+        os.close(end)
         for child in children:
             os.waitpid(child, 0)' || return 1
     exits 0 info shared.*.lz4 && [ "$(wc -l <out)" = "$(($(ls shared.*.lz4 | wc -l) + 2))" ] &&

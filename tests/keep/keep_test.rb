@@ -570,18 +570,23 @@ test 'each process has a keeper: of one that is killed, one that ends, and one w
                                                     kept("#{lost}.kept.lz4").calls.positive?
 end
 
+# test_if(WHETHER, REASON, TEXT)
+def test_if(good, reason, text, &) = good ? test(text, &) : skip(text, reason)
+
 # In a container it is the first process. It looks five times a second.
-test 'what is left of keepers whose parent has ended is taken' do
+test_if Process.uid.zero? && system('unshare', '--pid', '--fork', '--mount-proc', 'true', err: File::NULL),
+        'only root can', 'what is left of keepers whose parent has ended is taken' do
   script = "for i in 1 2 3; do (#{NUMBERED} a 1 2000 0 & #{NUMBERED} b 1 2000 0 &); done; #{NUMBERED} c 1 #{MANY} 10000 & " \
            'while ls *.keep | grep -q 1; do sleep 0.02; [ $(ls *.lz4 | wc -l) -ge 6 ] && break; done; sleep 0.3; ' \
            'cat /proc/[0-9]*/stat | grep -c ") Z" >zombies; kill %1'
   system('unshare', '--pid', '--fork', '--mount-proc', bin('malloctape'), 'record', '--keep', '10s', '-o', '%p.kept.lz4',
          '--', 'sh', '-c', script, err: 'err')
   raise Failure, "#{File.read('zombies')} #{Dir['*.lz4']} #{File.read('err')}" unless File.read('zombies').to_i < 6 && Dir['*.lz4'].size >= 12
-end if Process.uid.zero? && system('unshare', '--pid', '--fork', '--mount-proc', 'true', err: File::NULL)
+end
 
 # A file with nobody's rights is one that its user cannot open again; root can.
-test 'a umask that leaves no rights keeps nothing from being recorded' do
+test_if Process.uid.zero? && system('setpriv', '--reuid=65534', '--clear-groups', 'test', '-x', bin('malloctape')),
+        'only root can give up rights', 'a umask that leaves no rights keeps nothing from being recorded' do
   File.chmod(0o777, '.')
   [%w[--follow -o %e.%p.lz4], %w[--keep 10s -o one.lz4]].each do |options|
     system(*%w[setpriv --reuid=65534 --regid=65534 --clear-groups bash -c], 'umask 0777; exec "$@"', 'bash',
@@ -591,7 +596,7 @@ test 'a umask that leaves no rights keeps nothing from being recorded' do
   raise Failure, "#{files} #{File.read('err')}" unless files == %w[ls.N.lz4 one.lz4 sh.N.lz4]
 
   Dir['*.lz4'].each { |file| verified(file) }
-end if Process.uid.zero? && system('setpriv', '--reuid=65534', '--clear-groups', 'test', '-x', bin('malloctape'))
+end
 
 test 'what cannot be is refused' do
   { %w[--keep never] => 'TIME', %w[--keep 10m,0] => 'TIME', %w[--when rss>1G] => 'needs --keep',

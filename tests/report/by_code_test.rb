@@ -140,11 +140,6 @@ def has?(program) = ENV['PATH'].split(':').any? { |place| File.executable?("#{pl
 
 def sanitized? = File.binread("#{BUILD}/bin/replay").match?(/__asan_init|__tsan_init/)
 
-def skip(text, reason)
-  $tests_run += 1
-  puts "ok #{$tests_run} # SKIP #{text}: #{reason}"
-end
-
 LIVES = %w[made bytes end_bytes end_objects short_lived ended_1000 ended_10000 ended_100000].freeze
 
 Dir.mktmpdir do |directory|
