@@ -486,7 +486,7 @@ static double greatest(const struct compare *compare, const char *key)
 #define PREDICTION                                                                                 \
     "Where real programs differ between two allocators, replays told which one has less peak RSS " \
     "in 99 % of the pairs, and of 8 pairs that compare ranked by time it ranked 8 correctly; the " \
-    "expected RSS of a process was off by 2.5 % on average: prediction.md."
+    "expected RSS of a process was off by 1.3 % on average: prediction.md."
 
 static void print_note(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
