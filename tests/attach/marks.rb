@@ -32,6 +32,8 @@ def other_kinds(directory, wanted)
 end
 
 KILLS = Integer(ENV.fetch("MALLOCTAPE_KILLS", 10))
+# Under nohup the hangup of a terminal would end nobody.
+trap("HUP", "SYSTEM_DEFAULT")
 KILLED = ENV.fetch("MALLOCTAPE_KILLED", "helper recorder group terminal service").split.map(&:to_sym)
 ROUNDS_MAX = 12 # with one process
 TARGETS_MAX = 6 # at a time

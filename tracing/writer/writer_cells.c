@@ -13,7 +13,7 @@
 #define CELL_PATIENCE_NS        UINT64_C(10000000000)
 #define CELL_PATIENCE_LESSER_NS UINT64_C(1000000000)
 /* In the last window, so often and so long. */
-#define CELL_LAST_TRIES         10
+#define CELL_LAST_TRIES         200
 #define CELL_LAST_NS            UINT64_C(1000000)
 
 /* The next mapping; 0: it is not complete. */
