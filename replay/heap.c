@@ -22,8 +22,9 @@ uint64_t heap_bytes(const struct heap *heap)
     return allocator->facts->heap_bytes(&allocator->library) - heap->own_bytes;
 }
 
-/* Fields of proc(5), /proc/PID/stat: the last of those before the one that is wanted, which follow the name. */
-enum { STAT_AFTER_NAME = 2, STAT_START_BRK = 47 };
+/* Fields of /proc/PID/stat (proc(5)): the name, which may have blanks and parentheses in it, and the one
+ * that is wanted. */
+enum { STAT_NAME = 2, STAT_START_BRK = 47 };
 
 void heap_break(uint64_t *from, uint64_t *to)
 {
@@ -33,7 +34,7 @@ void heap_break(uint64_t *from, uint64_t *to)
     if (file >= 0) close(file);
     text[got > 0 ? got : 0] = '\0';
     const char *at = strrchr(text, ')');
-    for (int field = STAT_AFTER_NAME; at != NULL && field < STAT_START_BRK; field++)
+    for (int field = STAT_NAME; at != NULL && field < STAT_START_BRK; field++)
         at = strchr(at + 1, ' ');
     *from = at != NULL ? strtoull(at, NULL, 10) : 0;
     *to = *from != 0 ? (uint64_t)(uintptr_t)sbrk(0) : 0;

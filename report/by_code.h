@@ -144,7 +144,8 @@ static inline bool by_code_sorts_total(const struct by_code *code)
 const char *by_code_name(const struct by_code *code, uint32_t row);
 
 /* The rows that still grow at the end: of their live objects, at least 16, some were made in each
- * quarter of the calls, or of the time since recording began (by_code_leaks_when()). Those with most live bytes first; returns how many. */
+ * quarter of the calls, or of the time since recording began (by_code_leaks_when()). Those with most
+ * live bytes first; returns how many. */
 unsigned by_code_leaks(const struct by_code *code, uint32_t *rows, unsigned most);
 
 /* So many samples that are alive at the end a row would need to be one of these, if none has as many;

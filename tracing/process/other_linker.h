@@ -1,9 +1,9 @@
 /* other_linker - what a program gets whose dynamic linker cannot load this library.
  *
  * With another C library it would not start; where the library's file cannot be read, in another root
- * directory or by another user, the linker would complain on standard error. So the library is taken out of LD_PRELOAD in the environment of that program,
- * which is then not recorded, nor is what it starts. Programs without a dynamic linker keep it, for
- * what they start.
+ * directory or by another user, the linker would complain on standard error. So the library is taken
+ * out of LD_PRELOAD in the environment of that program, which is then not recorded, nor is what it
+ * starts. Programs without a dynamic linker keep it, for what they start.
  *
  * Any thread, a vfork child, too: nothing is allocated. */
 #ifndef MALLOCTAPE_OTHER_LINKER_H
